@@ -1,0 +1,5 @@
+"""`loadkit emulate`."""
+
+
+def emulate() -> None:
+    """Serve the embedded engine."""

@@ -1,0 +1,1 @@
+"""Prompts of a planned length without a tokenizer."""

@@ -1,0 +1,16 @@
+"""Facts on disk: the run directory, its Parquet parts and its manifest."""
+
+from loadkit.records.manifest import MANIFEST_SCHEMA, Manifest
+from loadkit.records.parts import PartWriter
+from loadkit.records.run_dir import RunDir
+from loadkit.records.schema import METRICS_SCHEMA, REQUESTS_SCHEMA, SCHEDULE_SCHEMA
+
+__all__ = [
+    "MANIFEST_SCHEMA",
+    "METRICS_SCHEMA",
+    "REQUESTS_SCHEMA",
+    "SCHEDULE_SCHEMA",
+    "Manifest",
+    "PartWriter",
+    "RunDir",
+]

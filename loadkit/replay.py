@@ -1,0 +1,1 @@
+"""The main job: wires the rooms together for one replay."""

@@ -1,0 +1,1 @@
+"""What to send and when: Trace to Schedule, pure."""
