@@ -1,1 +1,28 @@
-"""The core room."""
+"""Every scheduling decision of a continuous-batching engine, pure: it never waits, reads a clock or draws.
+
+A host drives it: `step = begin_step(now_s)`, let `cost(step)` seconds pass on whatever clock it has,
+`finish_step(step, now_s)`. The simulator does so in virtual time, the emulator in wall time.
+"""
+
+from loadkit.core.cost import PROFILES, Profile, StepCost
+from loadkit.core.limits import EngineLimits
+from loadkit.core.policies import POLICIES, EngineView, Policy, Refusal, queue_bound
+from loadkit.core.scheduler import Scheduler
+from loadkit.core.sequence import Event, Sequence, Step, Token
+
+__all__ = [
+    "POLICIES",
+    "PROFILES",
+    "EngineLimits",
+    "EngineView",
+    "Event",
+    "Policy",
+    "Profile",
+    "Refusal",
+    "Scheduler",
+    "Sequence",
+    "Step",
+    "StepCost",
+    "Token",
+    "queue_bound",
+]
