@@ -1,0 +1,200 @@
+"""May the numbers of this run be believed? Checks of the generator and of the run, each with its bound.
+
+`invalid`: the load generator was the limit, or the run says nothing about the server. `warning`: read
+the numbers with this in mind. Errors, refusals and slowness of the server are results, never a verdict.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from loadkit.analysis import samples
+from loadkit.analysis.facts import Facts
+from loadkit.analysis.ledger import LedgerLine
+from loadkit.analysis.metrics import METRICS
+from loadkit.analysis.quantiles import Quantiles, quantiles
+from loadkit.model import ServerMetric
+
+MAX_SEND_LAG_S = 0.05
+MAX_CPU_RATIO = 0.9
+MAX_CPU_WAIT_RATIO = 0.3
+MAX_SHARE_OF_SAMPLES = 0.1
+_COUNTED_IN_LEDGER = ("requests", "prompt_tokens", "generation_tokens")
+
+
+class Check(NamedTuple):
+    name: str
+    verdict: Literal["ok", "warning", "invalid", "unknown"]
+    text: str
+    """What was found and the bound, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    checks: tuple[Check, ...]
+
+    @property
+    def valid(self) -> bool:
+        return not self.reasons
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why the run is invalid; empty when it is valid."""
+        return [check.text for check in self.checks if check.verdict == "invalid"]
+
+    @property
+    def warnings(self) -> list[str]:
+        return [check.text for check in self.checks if check.verdict == "warning"]
+
+
+def checks_of_the_generator(facts: Facts) -> list[Check]:
+    return [
+        _ended(facts),
+        _delivered(facts),
+        _not_sent(facts),
+        _send_lag(facts),
+        _worker(facts, ServerMetric.WORKER_CPU_RATIO, MAX_CPU_RATIO, "worker CPU", "{:.0%}"),
+        _worker(
+            facts,
+            ServerMetric.WORKER_CPU_WAIT_RATIO,
+            MAX_CPU_WAIT_RATIO,
+            "worker wait for CPU",
+            "{:.0%}",
+        ),
+        _worker(
+            facts,
+            ServerMetric.WORKER_LOOP_LAG_S,
+            _lag_bound_s(facts),
+            "worker loop lag",
+            "{:.3f} s",
+        ),
+        _workers_alive(facts),
+    ]
+
+
+def checks_of_the_target(facts: Facts, ledger: Sequence[LedgerLine]) -> list[Check]:
+    return [_not_restarted(facts), *(_balances(line) for line in ledger)]
+
+
+def _ended(facts: Facts) -> Check:
+    state, why = facts.manifest.state, facts.manifest.ended_why or "no reason given"
+    if state == "running":
+        text = (
+            f"the run was never ended: its command was killed, the last row is of {facts.end_s:.1f} s "
+            "(or it is still running)"
+        )
+        return Check("run ended", "invalid", text)
+    if state == "failed":
+        return Check("run ended", "invalid", f"the run failed at {facts.end_s:.1f} s: {why}")
+    if state == "stopped":
+        text = f"the run was stopped at {facts.end_s:.1f} s ({why}): it speaks for what came before"
+        return Check("run ended", "warning", text)
+    return Check("run ended", "ok", f"ended by itself after {facts.end_s:.1f} s: {why}")
+
+
+def _delivered(facts: Facts) -> Check:
+    n, missing = len(facts.offered), len(facts.missing)
+    if not n:
+        return Check("schedule delivered", "invalid", "not one request was offered")
+    if missing:
+        text = f"{missing} of {n} requests that were due have no row ({missing / n:.1%}); counted as dropped"
+        return Check("schedule delivered", "invalid", text)
+    doubled = facts.duplicate_rows
+    if doubled:
+        return Check(
+            "schedule delivered", "warning", f"{doubled} rows appear twice; each counted once"
+        )
+    return Check("schedule delivered", "ok", f"all {n} requests that were due have a row")
+
+
+def _not_sent(facts: Facts) -> Check:
+    """`dropped` rows that are there. A failed parent is the server's doing; all else is ours."""
+    dropped = facts.offered[(facts.offered["status"] == "dropped") & ~facts.offered["missing"]]
+    if dropped.empty:
+        return Check("nothing held back", "ok", "no request was held back by the client")
+    why = dropped["error"].fillna("no reason given")
+    by_parent = why.str.contains("parent", case=False)
+    ours = why[~by_parent].value_counts()
+    if ours.empty:
+        text = f"{len(dropped)} follow-up turns were never sent because their parent failed"
+        return Check("nothing held back", "warning", text)
+    texts = "; ".join(f"{n} x {reason}" for reason, n in ours.head(3).items())
+    share = ours.sum() / len(facts.offered)
+    text = f"{ours.sum()} requests ({share:.1%}) were never sent by the client: {texts}"
+    return Check("nothing held back", "invalid", text)
+
+
+def _lag_bound_s(facts: Facts) -> float:
+    return float(facts.manifest.limits.get("max_send_lag_s") or MAX_SEND_LAG_S)
+
+
+def send_lag(facts: Facts) -> Quantiles:
+    return quantiles(METRICS["send_lag"].of(facts.attempts).to_numpy(float))
+
+
+def _send_lag(facts: Facts) -> Check:
+    lag, bound_s = send_lag(facts), _lag_bound_s(facts)
+    if lag.p99 is None:
+        return Check("send lag", "unknown", "no request was sent")
+    text = f"send lag p99 {lag.p99 * 1e3:.1f} ms, bound {bound_s * 1e3:g} ms (max {lag.max or 0:.3f} s)"
+    return Check("send lag", "invalid" if lag.p99 > bound_s else "ok", text)
+
+
+def _worker(facts: Facts, name: ServerMetric, bound: float, what: str, form: str) -> Check:
+    """Over the bound in more than a tenth of the samples of any one worker."""
+    rows = samples.of(facts.workers, name)
+    if rows.empty:
+        return Check(what, "unknown", f"{what}: not recorded")
+    over = (rows["value"] > bound).groupby(rows["target"]).mean()
+    worst, share, peak = over.idxmax(), float(over.max()), float(rows["value"].max())
+    text = (
+        f"{what} over {form.format(bound)} in {share:.0%} of the samples of {worst}, bound "
+        f"{MAX_SHARE_OF_SAMPLES:.0%} (peak {form.format(peak)})"
+    )
+    return Check(what, "invalid" if share > MAX_SHARE_OF_SAMPLES else "ok", text)
+
+
+def _events(facts: Facts, *words: str) -> list[str]:
+    """Events of the manifest that hold all the words, with their instant."""
+    told = [(event.get("t_s"), str(event.get("what", ""))[:200]) for event in facts.manifest.events]
+    return [
+        what if t_s is None else f"{what} at {float(t_s):.1f} s"
+        for t_s, what in told
+        if all(word in what.lower() for word in words)
+    ]
+
+
+def _workers_alive(facts: Facts) -> Check:
+    lost = _events(facts, "worker", "lost") + _events(facts, "worker", "died")
+    if lost:
+        return Check("workers", "invalid", "; ".join(lost))
+    return Check("workers", "ok", "no worker was lost")
+
+
+def _not_restarted(facts: Facts) -> Check:
+    told = _events(facts, "restart")
+    fell = samples.resets(facts.server)
+    if fell:
+        first = fell[0]
+        told.append(f"counter {first.name} of {first.target} went down at {first.t_s:.1f} s")
+    if told:
+        return Check(
+            "target kept running", "invalid", "the target was restarted: " + "; ".join(told)
+        )
+    if facts.server.empty:
+        text = "the target told no metrics: a restart would not be seen"
+        return Check("target kept running", "unknown", text)
+    return Check("target kept running", "ok", "no counter went down")
+
+
+def _balances(line: LedgerLine) -> Check:
+    name = f"ledger: {line.name.replace('_', ' ')}"
+    if line.verdict == "unknown":
+        return Check(name, "unknown", f"{name}: {line.explanation}")
+    text = f"{name}: client {line.client}, server {line.server}"
+    if line.verdict == "equal":
+        return Check(name, "ok", text)
+    text += f" ({line.difference:+d}: {line.explanation})"
+    if line.verdict == "explained":
+        return Check(name, "ok", text)
+    return Check(name, "invalid" if line.name in _COUNTED_IN_LEDGER else "warning", text)
