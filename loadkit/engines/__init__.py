@@ -6,11 +6,12 @@ Opens no socket and reads no clock, so that every cutting of every answer can be
 from loadkit.engines.adapters import ENGINES, Engine, encode_body, engine_priority, request_path
 from loadkit.engines.headers import lane_headers, request_headers
 from loadkit.engines.outcome import Outcome, outcome, retry_after_s
-from loadkit.engines.reply import Reply, ReplyError, Timings, Usage
+from loadkit.engines.reply import Api, Reply, ReplyError, Timings, Usage
 from loadkit.engines.stream import StreamReader, read_body
 
 __all__ = [
     "ENGINES",
+    "Api",
     "Engine",
     "Outcome",
     "Reply",

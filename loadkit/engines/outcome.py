@@ -72,29 +72,36 @@ def _refusal(error: ReplyError) -> Status | None:
 
 
 def _in_stream(reply: Reply, error: ReplyError) -> Status:
-    status = _refusal(error)
-    if status == "expired":
-        return status
+    refusal = _refusal(error)
+    if refusal == "expired":
+        return refusal
     # Once tokens have come the server had accepted: whatever its code, that is a broken promise.
-    return "stream_error" if reply.has_content or status is None else status
+    return _broken(reply) if reply.has_content else refusal or _broken(reply)
+
+
+def _broken(reply: Reply) -> Status:
+    return "stream_error" if reply.has_content else "error"
 
 
 def _without_error(reply: Reply, output_tokens_planned: int | None) -> Outcome:
-    tokens = reply.output_tokens
     if reply.finish_reason == "abort":  # SGLang: aborted by the scheduler, not by us
         status: Status = "stream_error" if reply.has_content else "rejected"
         return Outcome(status, "aborted by the server (finish_reason abort)")
     if reply.finish_reason == "error":
-        return Outcome("stream_error", "failed in the server (finish_reason error)")
+        return Outcome(_broken(reply), "failed in the server (finish_reason error)")
     if not reply.ended:
         return Outcome("truncated", _cut(reply, "without [DONE], finish reason or usage"))
-    if reply.finish_reason is None and not reply.has_content and tokens is None:
+    if reply.finish_reason is None:
+        return _without_reason(reply, output_tokens_planned)
+    return Outcome("ok")
+
+
+def _without_reason(reply: Reply, output_tokens_planned: int | None) -> Outcome:
+    tokens = reply.output_tokens
+    if tokens is None and not reply.has_content:
         return Outcome("truncated", _cut(reply, "with [DONE] and nothing before it"))
-    if reply.finish_reason is None and None not in (tokens, output_tokens_planned):
-        assert tokens is not None
-        assert output_tokens_planned is not None
-        if tokens < output_tokens_planned:
-            return Outcome("truncated", f"ended at {tokens} of {output_tokens_planned} tokens")
+    if tokens is not None and output_tokens_planned is not None and tokens < output_tokens_planned:
+        return Outcome("truncated", f"ended at {tokens} of {output_tokens_planned} tokens")
     return Outcome("ok")
 
 

@@ -5,6 +5,7 @@ Reply. The instant of an event is the stamp of the bytes that completed it. Refu
 cannot be read is counted in `malformed_events`, and an event is never buffered beyond its bound.
 """
 
+import json
 from typing import Any
 
 import orjson
@@ -129,9 +130,8 @@ class _Facts:
         except orjson.JSONDecodeError:
             if data.strip() == b"[DONE]":
                 self.done = True
-            else:
-                self.malformed += 1
-            return
+                return
+            chunk = _loads_leniently(data)
         if isinstance(chunk, dict):
             self.take(chunk, stamp_s)
         else:
@@ -212,6 +212,14 @@ def _data_lines(event: bytes) -> list[bytes]:
         if name == b"data":
             lines.append(value.removeprefix(b" "))
     return lines
+
+
+def _loads_leniently(data: bytes) -> object:
+    """JSON of servers that cut a character in two: broken UTF-8, half a surrogate pair. Else None."""
+    try:
+        return json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _shown(body: bytes) -> str:
