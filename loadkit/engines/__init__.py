@@ -4,25 +4,33 @@ Opens no socket and reads no clock, so that every cutting of every answer can be
 """
 
 from loadkit.engines.adapters import ENGINES, Engine, encode_body, engine_priority, request_path
+from loadkit.engines.detect import detect_engine, model_cards
 from loadkit.engines.headers import lane_headers, request_headers
+from loadkit.engines.metrics import Exposition, Sample, absent, parse_metrics
 from loadkit.engines.outcome import Outcome, outcome, retry_after_s
 from loadkit.engines.reply import Api, Reply, ReplyError, Timings, Usage
 from loadkit.engines.stream import StreamReader, read_body
 
 __all__ = [
-    "ENGINES",
     "Api",
+    "ENGINES",
     "Engine",
+    "Exposition",
     "Outcome",
     "Reply",
     "ReplyError",
+    "Sample",
     "StreamReader",
     "Timings",
     "Usage",
+    "absent",
+    "detect_engine",
     "encode_body",
     "engine_priority",
     "lane_headers",
+    "model_cards",
     "outcome",
+    "parse_metrics",
     "read_body",
     "request_headers",
     "request_path",
