@@ -12,8 +12,8 @@ from loadkit.engines.reply import Api, Reply, ReplyError, Timings, Usage
 from loadkit.engines.stream import StreamReader, read_body
 
 __all__ = [
-    "Api",
     "ENGINES",
+    "Api",
     "Engine",
     "Exposition",
     "Outcome",

@@ -1,7 +1,7 @@
 """Facts on disk: the run directory, its Parquet parts and its manifest."""
 
 from loadkit.records.manifest import MANIFEST_SCHEMA, Manifest
-from loadkit.records.parts import PartWriter
+from loadkit.records.parts import PartWriter, to_table, write_table
 from loadkit.records.run_dir import RunDir
 from loadkit.records.schema import METRICS_SCHEMA, REQUESTS_SCHEMA, SCHEDULE_SCHEMA
 
@@ -13,4 +13,6 @@ __all__ = [
     "Manifest",
     "PartWriter",
     "RunDir",
+    "to_table",
+    "write_table",
 ]

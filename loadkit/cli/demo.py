@@ -1,0 +1,5 @@
+"""`loadkit demo`."""
+
+
+def demo() -> None:
+    """Replay a compressed synthetic day against the embedded engine, on this machine."""

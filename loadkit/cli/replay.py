@@ -1,0 +1,239 @@
+"""`loadkit replay`: the main job."""
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit, urlunsplit
+
+import typer
+
+from loadkit import units
+from loadkit.cli.output import print_json
+from loadkit.errors import InputError
+from loadkit.model import Target
+
+_SECRET_HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key", "cookie")
+
+
+def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
+    trace: Annotated[
+        Path, typer.Argument(help="Trace in any known format (`loadkit trace show`).")
+    ],
+    target: Annotated[
+        str, typer.Option(help="Base URL of the server, e.g. http://127.0.0.1:8000")
+    ] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="New run directory.  [default: runs/TRACE-TIME]"),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model to ask for.  [default: the one that is served]")
+    ] = None,
+    api: Annotated[str, typer.Option(help="completions (exact lengths) or chat.")] = "completions",
+    stream: Annotated[
+        bool, typer.Option("--stream/--no-stream", help="Ask for a token stream.")
+    ] = True,
+    speedup: Annotated[
+        str, typer.Option(help="2x = arrivals, think times and deadlines twice as fast.")
+    ] = "1x",
+    scale: Annotated[
+        str, typer.Option(help="0.5x = half of the sessions; 2x = superpose a shifted copy.")
+    ] = "1x",
+    window: Annotated[
+        str, typer.Option(help="Part of the recording to replay, e.g. 0s:10m.")
+    ] = "0s:",
+    lane: Annotated[
+        list[str] | None, typer.Option(help="Replay only this lane (repeatable).")
+    ] = None,
+    slo: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="LANE:METRIC:pNN:DURATION, e.g. interactive:ttft:p99:500ms (repeatable)."
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Locust worker processes.")] = 1,
+    timeout: Annotated[str, typer.Option(help="Per request, from its due instant.")] = "10m",
+    max_in_flight: Annotated[
+        int | None,
+        typer.Option(min=1, help="Drop requests beyond so many in flight.  [default: no cap]"),
+    ] = None,
+    retries: Annotated[
+        int, typer.Option(min=0, help="Further attempts after a refusal; Retry-After is honoured.")
+    ] = 0,
+    max_send_lag: Annotated[
+        str, typer.Option(help="p99 of send lag above which the run is INVALID.")
+    ] = "50ms",
+    api_key_env: Annotated[
+        str | None,
+        typer.Option(help="Environment variable with the API key (never the key itself)."),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Extra request header, 'Name: value'; $VAR is taken from the environment."
+        ),
+    ] = None,
+    lane_headers: Annotated[
+        bool,
+        typer.Option(
+            "--lane-headers/--no-lane-headers",
+            help="Send lane, tenant, priority and deadline as X-Loadkit-* headers.",
+        ),
+    ] = True,
+    ca_file: Annotated[
+        Path | None, typer.Option(help="Certificates to trust, for a server with its own CA.")
+    ] = None,
+    insecure: Annotated[bool, typer.Option(help="Accept any certificate.")] = False,
+    engine: Annotated[
+        str | None, typer.Option(help="vllm, sglang, llamacpp, …  [default: detected]")
+    ] = None,
+    metrics_url: Annotated[
+        list[str] | None,
+        typer.Option(help="Where to scrape metrics (repeatable).  [default: TARGET/metrics]"),
+    ] = None,
+    scrape: Annotated[
+        bool, typer.Option("--scrape/--no-scrape", help="Read the server's own metrics.")
+    ] = True,
+    trace_format: Annotated[
+        str | None, typer.Option("--format", help="Format of the trace.  [default: detected]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of every random choice in the schedule.")] = 1,
+    web: Annotated[
+        int,
+        typer.Option(
+            "--web",
+            metavar="PORT",
+            help="Show Locust's own web interface on this loopback port while it runs.",
+        ),
+    ] = 0,
+    dry_run: Annotated[
+        bool, typer.Option(help="Print what would be sent, and send nothing.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Result as JSON on stdout.")] = False,
+    attached: Annotated[bool, typer.Option(hidden=True)] = False,
+) -> None:
+    r"""Replay a trace against a live server and write down what happened.
+
+    Open loop: every request goes out at its instant, however slow the server is, and latency counts
+    from that instant. Interactive and batch lanes run together.
+
+    \b
+    Example:
+      loadkit replay traces/diurnal-demo.parquet --target http://127.0.0.1:8000 \
+        --speedup 10x --slo interactive:ttft:p99:500ms -o runs/first
+
+    Exit codes: 0 done, 1 an SLO failed, 2 bad usage or input, 3 run invalid, 4 target unreachable.
+    """
+    from loadkit.replay import ReplayOptions
+    from loadkit.schedule import Transforms
+
+    transforms = Transforms(
+        speedup=units.factor(speedup),
+        scale=units.factor(scale),
+        window_s=units.window_s(window),
+        lanes=tuple(lane or ()),
+        seed=seed,
+    )
+    if dry_run:
+        _dry_run(trace, trace_format, transforms, json)
+        return
+    options = ReplayOptions(
+        trace=trace,
+        trace_format=trace_format,
+        target=Target(
+            url=_base_url(target),
+            api=_one_of("--api", api, ("completions", "chat")),
+            model=model,
+            stream=stream,
+            engine=engine,
+            api_key_env=api_key_env,
+            headers=_headers(header or ()),
+            lane_headers=lane_headers,
+            ca_file=None if ca_file is None else str(ca_file),
+            insecure=insecure,
+        ),
+        output=output or _default_output(trace),
+        transforms=transforms,
+        slos=tuple(units.slo(text) for text in slo or ()),
+        workers=workers,
+        timeout_s=units.duration_s(timeout),
+        max_in_flight=max_in_flight,
+        retries=retries,
+        max_send_lag_s=units.duration_s(max_send_lag),
+        metrics_urls=tuple(metrics_url or ()),
+        scrape=scrape,
+        web_port=web,
+        attached=attached,
+        command=("loadkit", *sys.argv[1:]),
+    )
+    _replay(options, json)
+
+
+def _replay(options: Any, json: bool) -> None:
+    from loadkit.analysis import exit_code, to_json
+    from loadkit.replay import replay as run_replay
+    from loadkit.report import terminal_summary
+
+    summary = run_replay(options, say=lambda text: typer.echo(text, err=True))
+    if json:
+        print_json(to_json(summary))
+    else:
+        typer.echo(terminal_summary(summary), err=options.attached)
+    raise typer.Exit(exit_code(summary))
+
+
+def _dry_run(trace: Path, trace_format: str | None, transforms: Any, json: bool) -> None:
+    from loadkit import schedule
+    from loadkit.cli.dry_run import describe_plan
+    from loadkit.replay.prepare import load_planned
+
+    planned = load_planned(trace, trace_format, transforms)[1]
+    if json:
+        print_json(schedule.describe(planned))
+    else:
+        typer.echo(describe_plan(planned))
+
+
+def _base_url(text: str) -> str:
+    """A usable base URL without credentials. Raises InputError."""
+    if not text:
+        raise InputError(
+            "no target", hint="--target http://HOST:PORT, or --dry-run to send nothing"
+        )
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"--target {text!r} is not an http(s) URL", hint="http://127.0.0.1:8000")
+    if parts.username or parts.password:
+        raise InputError(
+            "--target holds a user name or password",
+            hint="keep secrets out of the command line: use --api-key-env or --header with $VAR",
+        )
+    path = parts.path.rstrip("/").removesuffix("/v1")
+    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+
+
+def _headers(texts: list[str] | tuple[()]) -> dict[str, str]:
+    headers = {}
+    for text in texts:
+        name, colon, value = text.partition(":")
+        if not colon or not name.strip():
+            raise InputError("--header is not 'Name: value'", hint="--header 'X-Team: search'")
+        if name.strip().lower() in _SECRET_HEADERS and "$" not in value:
+            raise InputError(
+                f"--header {name.strip()}: a secret does not belong on a command line",
+                hint=f"put it into an environment variable: --header '{name.strip()}: $MY_SECRET'",
+            )
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def _one_of(flag: str, value: str, choices: tuple[str, ...]) -> Any:
+    if value not in choices:
+        raise InputError(f"{flag} {value!r} is unknown", hint=f"one of: {', '.join(choices)}")
+    return value
+
+
+def _default_output(trace: Path) -> Path:
+    stem = trace.name.partition(".")[0]
+    return Path("runs") / f"{stem}-{datetime.now():%Y%m%d-%H%M%S}"  # noqa: DTZ005  (local, for people)

@@ -1,0 +1,196 @@
+"""One HTTP/1.1 connection whose stream is read in the event loop itself.
+
+A greenlet switch per chunk is what makes gevent clients slow: here the hub's own callback takes the
+bytes, stamps them, frames them, and wakes the waiting greenlet once, when the message is complete.
+The stamp is the kernel's receive time where it gives one (SO_TIMESTAMPNS), so that a busy client does
+not inflate what it measures. Nothing is decoded here.
+"""
+
+import socket as stdlib_socket
+import ssl
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import gevent
+import httptools
+from gevent.event import Event
+from gevent.socket import wait_write
+
+from loadkit.drive.tls import Tls, words
+
+SO_TIMESTAMPNS = 35
+"""Linux only, absent from the socket module (asm-generic/socket.h)."""
+_TIMESPEC = struct.Struct("@qq")
+_ANCILLARY_BYTES = stdlib_socket.CMSG_SPACE(_TIMESPEC.size)
+RECV_BYTES = 1 << 16
+MAX_RESPONSE_BYTES = 64 << 20
+READ, WRITE = 1, 2
+
+
+@dataclass(slots=True)
+class Response:
+    """What came back, undecoded. `chunks` pairs every piece of body with its instant."""
+
+    sent_s: float
+    """Monotonic, just before the first byte was handed to the socket."""
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    first_byte_s: float | None = None
+    chunks: list[tuple[float, bytes]] = field(default_factory=list)
+    finished_s: float | None = None
+    complete: bool = False
+    """The message ended as HTTP says it must; False = the peer cut it."""
+    error: str | None = None
+
+
+class Connection:
+    """Made by `dial.open_connection`; then `exchange` any number of times, one at a time.
+
+    `dead` turns True the moment the peer closes it, also while it is idle.
+    """
+
+    def __init__(self, sock: Any, tls: Tls | None) -> None:
+        self._sock = sock
+        self._tls = tls
+        self._parser: Any = None
+        self._response: Response | None = None
+        self._done = Event()
+        self._stamp_s = 0.0
+        self._body_bytes = 0
+        self._keep_alive = True
+        self.dead = False
+        self.idle_since_s = time.monotonic()
+        self._watcher = gevent.get_hub().loop.io(sock.fileno(), READ)
+        self._watcher.start(self._readable)
+
+    def exchange(self, request: bytes, timeout_s: float) -> Response:
+        """Send one request and return when its response is complete, cut, or late.
+
+        Never raises for what the peer does: `error` says it, with everything received until then.
+        """
+        self._parser = httptools.HttpResponseParser(self)
+        self._done.clear()
+        self._body_bytes = 0
+        response = self._response = Response(sent_s=time.monotonic())
+        try:
+            with gevent.Timeout(timeout_s):
+                self._send(self._tls.encrypt(request) if self._tls else request)
+                self._done.wait()
+        except gevent.Timeout:
+            self._finish("timeout")
+        except OSError as error:
+            self._finish(words(error))
+        except gevent.GreenletExit:
+            self._finish("cancelled")
+        self._response = None
+        self.idle_since_s = time.monotonic()
+        if not self._keep_alive or response.error or not response.complete:
+            self.close()
+        return response
+
+    def cancel(self) -> None:
+        """End the exchange that is under way; its partial response is returned."""
+        if self._response is not None:
+            self._finish("cancelled")
+
+    def close(self) -> None:
+        if not self.dead:
+            self.dead = True
+            self._watcher.stop()
+            self._watcher.close()
+            self._sock.close()
+
+    def _send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self._sock.send(view) :]
+            except BlockingIOError:
+                wait_write(self._sock.fileno())
+
+    def _readable(self) -> None:
+        """Hub callback: must neither block nor raise."""
+        try:
+            data, ancillary, _, _ = self._sock.recvmsg(RECV_BYTES, _ANCILLARY_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._ended(words(error))
+            return
+        now_s = time.monotonic()
+        self._stamp_s = now_s - _kernel_age_s(ancillary)
+        if not data:
+            self._ended("")
+        elif self._response is None:
+            self._ended("data without a request")
+        else:
+            self._feed(data)
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            plain = self._tls.decrypt(data) if self._tls else data
+            if plain:
+                self._parser.feed_data(plain)
+        except (httptools.HttpParserError, ssl.SSLError) as error:
+            self._ended(f"malformed response: {error}")
+
+    def _ended(self, why: str) -> None:
+        """The peer closed (no words) or broke the connection."""
+        response = self._response
+        if response is None:
+            self.close()
+            return
+        unframed = response.status and not self._framed(response)
+        response.complete = bool(unframed) and not why
+        if response.complete:
+            self._finish(None)
+        else:
+            self._finish(why or "connection closed by the server")
+
+    def _framed(self, response: Response) -> bool:
+        return "content-length" in response.headers or "transfer-encoding" in response.headers
+
+    def _finish(self, error: str | None) -> None:
+        response = self._response
+        if response is not None and response.finished_s is None:
+            response.finished_s = self._stamp_s if error is None else time.monotonic()
+            response.error = error
+            self._keep_alive = response.complete and self._parser.should_keep_alive()
+            self._done.set()
+
+    # httptools calls these while it is fed.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._response is not None:
+            self._response.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        if self._response is not None:
+            self._response.status = self._parser.get_status_code()
+            self._response.first_byte_s = self._response.first_byte_s or self._stamp_s
+
+    def on_body(self, body: bytes) -> None:
+        response = self._response
+        if response is None:
+            return
+        response.chunks.append((self._stamp_s, body))
+        self._body_bytes += len(body)
+        if self._body_bytes > MAX_RESPONSE_BYTES:
+            self._finish(f"response over {MAX_RESPONSE_BYTES >> 20} MiB")
+
+    def on_message_complete(self) -> None:
+        if self._response is not None and self._response.status >= 200:
+            self._response.complete = True
+            self._finish(None)
+
+
+def _kernel_age_s(ancillary: list[tuple[int, int, bytes]]) -> float:
+    """How long ago the kernel received the bytes just read; 0 when it does not say."""
+    for level, kind, data in ancillary:
+        if level == stdlib_socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
+            seconds, nanoseconds = _TIMESPEC.unpack(data)
+            age_s = time.clock_gettime(time.CLOCK_REALTIME) - seconds - nanoseconds * 1e-9
+            return age_s if 0.0 < age_s < 60.0 else 0.0  # a stepped wall clock is not an age
+    return 0.0

@@ -1,0 +1,157 @@
+"""One request from bytes to facts: what goes on the wire, and the record of what came back."""
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
+
+from loadkit.drive.connection import Response
+from loadkit.drive.plan import Plan
+from loadkit.engines import (
+    ENGINES,
+    Api,
+    Reply,
+    StreamReader,
+    encode_body,
+    lane_headers,
+    outcome,
+    read_body,
+    request_headers,
+    request_path,
+)
+from loadkit.model import RequestRecord, Send, Status
+from loadkit.prompts import PromptMaker
+
+DECODE_SLICE = 64
+"""Pieces of a stream decoded between two chances for other work: well under a millisecond."""
+
+
+class RequestWriter:
+    """Turns the sends of a plan into HTTP requests, quickly enough to do it just ahead of time."""
+
+    def __init__(self, plan: Plan) -> None:
+        url = urlsplit(plan.target.url)
+        self._plan = plan
+        self._engine = ENGINES[plan.engine]
+        self._prompts = PromptMaker(plan.calibration, plan.salt)
+        self._line = (
+            f"POST {url.path.rstrip('/')}{request_path(plan.target.api)} HTTP/1.1\r\n"
+            f"Host: {url.netloc.rpartition('@')[2]}\r\n"
+        )
+        self._headers = {
+            "Accept": "text/event-stream" if plan.target.stream else "application/json",
+            **request_headers(plan.target, os.environ),
+        }
+
+    def request(self, send: Send, until_deadline_s: float | None) -> bytes:
+        body = self._body(send)
+        headers = {**self._headers, "X-Request-Id": header_safe(send.request_id)}
+        if self._plan.target.lane_headers:
+            headers |= lane_headers(send.lane, send.tenant, send.priority, until_deadline_s)
+        headers["Content-Length"] = str(len(body))
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return (self._line + lines + "\r\n").encode("latin-1") + body
+
+    def _body(self, send: Send) -> bytes:
+        return encode_body(
+            self._engine,
+            self._plan.target.api,
+            prompt_json=self._prompts.json_for(send),
+            model=self._plan.model,
+            output_tokens=send.output_tokens,
+            priority=send.priority,
+            stream=self._plan.target.stream,
+        )
+
+
+class Instants(NamedTuple):
+    """When a request was due and what its connection cost. Seconds from the start of the run."""
+
+    due_s: float
+    connect_s: float | None
+    start_s: float
+    """Start of the run on the monotonic clock."""
+
+
+def decode(api: Api, response: Response) -> Iterator[Reply | None]:
+    """Yield None after every slice of work, and the Reply at last."""
+    if "text/event-stream" not in response.headers.get("content-type", ""):
+        yield read_body(api, b"".join(data for _, data in response.chunks))
+        return
+    reader = StreamReader(api)
+    for index, (stamp_s, data) in enumerate(response.chunks, 1):
+        reader.feed(stamp_s, data)
+        if index % DECODE_SLICE == 0:
+            yield None
+    yield reader.finish()
+
+
+def record(send: Send, at: Instants, response: Response, reply: Reply) -> RequestRecord:
+    """The facts of one exchange; whatever is not known stays None."""
+    status, error, retry_after_s = _outcome(send, response, reply)
+    usage = reply.usage
+    counted = usage.output_tokens if usage else None
+    chunks = len(reply.content_stamps_s) or None
+    origin_s, timings = at.start_s, reply.timings
+    return unsent_record(send, at.due_s, status, error)._replace(
+        sent_s=response.sent_s - origin_s,
+        connect_s=at.connect_s,
+        first_byte_s=_since(response.first_byte_s, origin_s),
+        first_token_s=_since(reply.first_token_s, origin_s),
+        first_answer_s=_since(reply.first_answer_s, origin_s),
+        last_token_s=_since(reply.last_token_s, origin_s),
+        finished_s=_since(response.finished_s, origin_s),
+        chunk_offsets_s=tuple(stamp - response.sent_s for stamp in reply.content_stamps_s) or None,
+        prompt_tokens=usage.prompt_tokens if usage else None,
+        output_tokens=chunks if counted is None else counted,
+        cached_tokens=usage.cached_tokens if usage else None,
+        token_source=("chunks" if chunks else None) if counted is None else "usage",
+        finish_reason=reply.finish_reason,
+        http_status=response.status or None,
+        retry_after_s=retry_after_s,
+        malformed_events=reply.malformed_events,
+        queue_wait_s=timings.queue_wait_s,
+        queue_wait_source=None if timings.queue_wait_s is None else "response",
+        prefill_s=timings.prefill_s,
+        preemptions=timings.preemptions,
+        recomputed_tokens=timings.recomputed_tokens,
+    )
+
+
+def unsent_record(send: Send, due_s: float, status: Status, error: str | None) -> RequestRecord:
+    """The row of a request that never went out, and the planned half of every other row."""
+    return RequestRecord(
+        request_id=send.request_id,
+        lane=send.lane,
+        scheduled_s=due_s,
+        status=status,
+        error=error,
+        tenant=send.tenant,
+        session=send.session,
+        turn=send.turn,
+        priority=send.priority,
+        deadline_s=send.deadline_s,
+        planned_s=send.scheduled_s,
+        prompt_tokens_planned=send.prompt_tokens,
+        output_tokens_planned=send.output_tokens,
+    )
+
+
+def header_safe(text: str) -> str:
+    """Any text as a header value: ids that need no escape stay as they are."""
+    return quote(text, safe=" ~:/._-#@+=,;()[]")[:256]
+
+
+def _outcome(
+    send: Send, response: Response, reply: Reply
+) -> tuple[Status, str | None, float | None]:
+    if response.error in ("timeout", "cancelled"):
+        return response.error, None, None  # type: ignore[return-value]
+    if response.error and not reply.error:
+        begun = bool(response.chunks) and response.status == 200
+        return ("stream_error" if begun else "error"), response.error, None
+    return outcome(response.status, reply, response.headers, send.output_tokens)
+
+
+def _since(instant_s: float | None, origin_s: float) -> float | None:
+    return None if instant_s is None else instant_s - origin_s

@@ -1,1 +1,0 @@
-"""The main job: wires the rooms together for one replay."""

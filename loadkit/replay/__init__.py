@@ -1,0 +1,62 @@
+"""The main job, wired from the rooms: one trace, one target, one run directory."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from loadkit.analysis import RunSummary, summarize
+from loadkit.records import SCHEDULE_SCHEMA, RunDir, to_table, write_table
+from loadkit.replay.finish import complete, schedule_rows
+from loadkit.replay.options import ReplayOptions
+from loadkit.replay.prepare import Prepared, prepare
+from loadkit.replay.recorder import Recorder
+from loadkit.replay.session import Ending, Session
+from loadkit.report import write_report
+
+__all__ = ["ReplayOptions", "replay"]
+
+Say = Callable[[str], None]
+
+
+def replay(options: ReplayOptions, say: Say) -> RunSummary:
+    """Replay, measure, write, judge and report. Blocks until all is done.
+
+    Raises TraceError, InputError or TargetError before anything is sent, RunError when the run
+    directory cannot be written. What a server does to the requests is a result, not an error.
+    """
+    run, ending = asyncio.run(_run(options, say))
+    summary = summarize(run)
+    verdict = {"valid": summary.validity.valid, "reasons": list(summary.validity.reasons)}
+    replace(run.manifest(), validity=verdict).write(run.manifest_path)
+    write_report(run, summary)
+    if ending.error is not None:
+        raise ending.error
+    return summary
+
+
+async def _run(options: ReplayOptions, say: Say) -> tuple[RunDir, Ending]:
+    if options.output.exists():
+        RunDir.create(options.output)  # says so before the target is bothered
+    prepared = await prepare(options)
+    say(_opening(options, prepared))
+    run = RunDir.create(options.output)
+    prepared.manifest.write(run.manifest_path)
+    rows = schedule_rows(prepared.schedule.sends)
+    write_table(to_table(rows, SCHEDULE_SCHEMA), run.schedule_path)
+    recorder = Recorder(run)
+    session = Session(options, prepared, run, recorder)
+    ending = await session.run()
+    complete(run, session.manifest, prepared.schedule, recorder, ending)
+    if ending.state != "failed":
+        run.remove_work_dir()
+    return run, ending
+
+
+def _opening(options: ReplayOptions, prepared: Prepared) -> str:
+    totals = prepared.manifest.schedule
+    return (
+        f"{totals['requests']:,} requests over {totals['duration_s']:.0f} s"
+        f" ({totals['mean_rate_rps']:.2f}/s, peak {totals['peak_rate_rps']}/s)"
+        f" to {prepared.plan.target.url}: {prepared.plan.engine} {prepared.info.version or ''},"
+        f" model {prepared.plan.model}; into {options.output}"
+    )

@@ -1,0 +1,176 @@
+"""Before the first request: read the trace, look at the target, learn how long its prompts are."""
+
+import os
+import platform
+import secrets
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from loadkit import __version__, prompts, schedule, trace
+from loadkit.drive.plan import Plan
+from loadkit.engines import ENGINES, Engine, encode_body, request_path
+from loadkit.errors import InputError
+from loadkit.model import Target, Trace
+from loadkit.observe import TargetInfo, identify, probe
+from loadkit.prompts import Calibration, PromptMaker
+from loadkit.records import Manifest
+from loadkit.replay.options import ReplayOptions
+from loadkit.schedule import Schedule, Transforms
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    schedule: Schedule
+    plan: Plan
+    info: TargetInfo
+    manifest: Manifest
+    """As far as it is known before the start."""
+
+
+def load_planned(
+    path: Path, trace_format: str | None, transforms: Transforms
+) -> tuple[Trace, Schedule]:
+    """Raises TraceError or InputError."""
+    loaded = trace.load(path, trace_format)
+    return loaded, schedule.build(loaded, transforms)
+
+
+async def prepare(options: ReplayOptions) -> Prepared:
+    """Raises TraceError, InputError or TargetError; nothing has been written by then."""
+    loaded, planned = load_planned(options.trace, options.trace_format, options.transforms)
+    info = await identify(options.target)
+    target = replace(options.target, engine=info.engine, model=info.model)
+    salt = secrets.token_hex(8)
+    prober = _Prober(target, ENGINES[info.engine], info.model, salt)
+    calibration = await prober.calibrate()
+    plan = Plan(
+        sends=planned.sends,
+        target=target,
+        engine=info.engine,
+        model=info.model,
+        calibration=calibration,
+        salt=salt,
+        timeout_s=options.timeout_s,
+        max_in_flight=options.max_in_flight,
+        retries=options.retries,
+    )
+    _check_lengths(planned, info)
+    return Prepared(planned, plan, info, _manifest(options, loaded, planned, info, plan))
+
+
+class _Prober:
+    """Asks a target for one token, to see how it counts a prompt."""
+
+    def __init__(self, target: Target, engine: Engine, model: str, salt: str) -> None:
+        self._target, self._engine, self._model, self._salt = target, engine, model, salt
+
+    async def calibrate(self) -> Calibration:
+        """The kind of prompt whose length in tokens comes out right. Raises InputError, TargetError."""
+        if self._target.api == "completions" and self._engine.token_ids_ok:
+            for id_range in prompts.TOKEN_ID_RANGES:
+                exact = await self._as_token_ids(Calibration("token_ids", id_range=id_range))
+                if exact is not None:
+                    return exact
+        words = prompts.PROBE_WORDS
+        counted = await self._counted(Calibration("text"), words)
+        if counted is None:  # the server counts nothing: planned lengths stay estimates
+            return Calibration("text")
+        if prompts.one_token_per_word(words, counted):
+            return prompts.calibrate_text([(words, counted)])
+        fewer = await self._counted(Calibration("text"), words // 4)
+        assert fewer is not None
+        return prompts.calibrate_text([(words, counted), (words // 4, fewer)])
+
+    async def _as_token_ids(self, calibration: Calibration) -> Calibration | None:
+        """With the overhead of this engine (0, or 1 for a BOS token); None where ids do not serve."""
+        try:
+            counted = await self._counted(calibration, prompts.PROBE_WORDS)
+        except InputError:  # these ids are outside its vocabulary, or ids are not taken at all
+            return None
+        overhead = 0 if counted is None else counted - prompts.PROBE_WORDS
+        return replace(calibration, overhead_tokens=overhead) if overhead in (0, 1) else None
+
+    async def _counted(self, calibration: Calibration, units: int) -> int | None:
+        """Prompt tokens that the server counts for so many units; None when it does not say."""
+        body = encode_body(
+            self._engine,
+            self._target.api,
+            prompt_json=PromptMaker(calibration, self._salt).probe_json(units),
+            model=self._model,
+            output_tokens=1,
+            stream=self._target.stream,
+        )
+        result = await probe(self._target, self._engine, body, request_path(self._target.api))
+        usage = result.reply.usage
+        return usage.prompt_tokens if usage else None
+
+
+def _check_lengths(planned: Schedule, info: TargetInfo) -> None:
+    """Refuse a trace of which not one request fits the model."""
+    limit = info.max_model_len
+    if limit is None:
+        return
+    too_long = sum(s.prompt_tokens + s.output_tokens > limit for s in planned.sends)
+    if too_long == len(planned.sends):
+        raise InputError(
+            f"every request of the trace is longer than the model's context of {limit} tokens",
+            hint="start the server with a larger context, or choose a shorter trace",
+        )
+
+
+def _manifest(
+    options: ReplayOptions, loaded: Trace, planned: Schedule, info: TargetInfo, plan: Plan
+) -> Manifest:
+    return Manifest(
+        loadkit_version=__version__,
+        command=tuple(options.command),
+        created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        trace={**asdict(loaded.info), "rows": len(loaded.requests)},
+        transforms=_transforms(options),
+        schedule=schedule.describe(planned),
+        target=_target(plan, info),
+        seed=options.transforms.seed,
+        workers=options.workers,
+        machine=machine(),
+        anchor={},
+        slos=tuple(asdict(slo) for slo in options.slos),
+        limits={
+            "timeout_s": options.timeout_s,
+            "max_in_flight": options.max_in_flight,
+            "retries": options.retries,
+            "max_send_lag_s": options.max_send_lag_s,
+        },
+    )
+
+
+def _transforms(options: ReplayOptions) -> dict[str, Any]:
+    values = asdict(options.transforms)
+    start_s, end_s = options.transforms.window_s
+    return {**values, "window_s": [start_s, None if end_s == float("inf") else end_s]}
+
+
+def _target(plan: Plan, info: TargetInfo) -> dict[str, Any]:
+    return {
+        "url": plan.target.url,
+        "api": plan.target.api,
+        "stream": plan.target.stream,
+        "model": plan.model,
+        "engine": plan.engine,
+        "version": info.version,
+        "max_model_len": info.max_model_len,
+        "capacity": dict(info.capacity),
+        "calibration": asdict(plan.calibration),
+        "prompt_salt": plan.salt,
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What a reader needs to judge the client; no host or user name."""
+    return {
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "processor": platform.machine(),
+    }
