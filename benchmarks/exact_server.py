@@ -22,22 +22,15 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httptools
 import orjson
 import uvloop
+from exact_wire import MODEL, SSE_HEAD, Ask, Pace, Script, http_head, stream_script, whole_script
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _TFD_TIMER_ABSTIME = 1
-MODEL = "exact"
-
-
-class Pace(NamedTuple):
-    ttft_s: float
-    itl_s: float
-    tokens: int
-    """Tokens of a reply whose request does not say `max_tokens`."""
 
 
 class Alarm:
@@ -58,42 +51,41 @@ class Alarm:
 
 
 class Reply:
-    """One answer: `count` writes, the first after `first_s`, then one every `gap_s`."""
+    """One answer under way, and what the ledger will say about it."""
 
-    __slots__ = (
-        "arrival_s", "connection", "count", "end_s", "first_s",
-        "gap_s", "last", "piece", "request_id", "start_s", "tail", "write_tokens",
-    )  # fmt: skip
+    __slots__ = ("arrival_s", "connection", "end_s", "pace", "request_id", "script", "start_s")
 
-    def __init__(self, connection: "Connection", request_id: str, arrival_s: float) -> None:
+    def __init__(self, connection: "Connection", request_id: str, script: Script) -> None:
         self.connection = connection
+        self.pace = connection.server.pace
         self.request_id = request_id
-        self.arrival_s = arrival_s
+        self.script = script
+        self.arrival_s = connection.seen_s
         self.start_s: list[float] = []
         """Just before each write: no client can have seen the bytes earlier."""
         self.end_s: list[float] = []
         """Just after each write."""
 
     def due_s(self, i: int) -> float:
-        return self.arrival_s + self.first_s + i * self.gap_s
+        script = self.script
+        return self.pace.on_grid_s(self.arrival_s + script.first_s + i * script.gap_s)
 
     def write_next(self) -> bool:
         """Write the next piece; True while there is another one to come."""
-        i = len(self.end_s)
-        is_last = i == self.count - 1
+        script = self.script
+        is_last = len(self.end_s) == script.count - 1
         self.start_s.append(time.monotonic())
-        alive = self.connection.write(self.last if is_last else self.piece)
+        alive = self.connection.write(script.last if is_last else script.piece)
         self.end_s.append(time.monotonic())
-        if is_last and self.tail:
-            self.connection.write(self.tail)
+        if is_last and script.tail:
+            self.connection.write(script.tail)
         return alive and not is_last
 
     def ledger_line(self) -> bytes:
-        due_s = [self.due_s(i) for i in range(len(self.end_s))]
         entry = {
             "request_id": self.request_id,
             "arrival_s": self.arrival_s,
-            "due_s": due_s,
+            "due_s": [self.due_s(i) for i in range(len(self.end_s))],
             "start_s": self.start_s,
             "end_s": self.end_s,
         }
@@ -126,7 +118,7 @@ class ExactServer:
         heap, now_s = self._heap, time.monotonic()
         while heap and heap[0][0] <= now_s:
             _, number, reply = heap[0]
-            self.generated_tokens += reply.write_tokens
+            self.generated_tokens += reply.script.write_tokens
             if reply.write_next():
                 heapq.heapreplace(heap, (reply.due_s(len(reply.end_s)), number, reply))
             else:
@@ -223,15 +215,6 @@ class Connection(asyncio.Protocol):
         return True
 
 
-def http_head(status: int, content_type: str, framing: str) -> bytes:
-    reason = {200: "OK", 400: "Bad Request", 404: "Not Found"}[status]
-    head = f"HTTP/1.1 {status} {reason}\r\nserver: exact\r\ncontent-type: {content_type}\r\n"
-    return f"{head}{framing}\r\n\r\n".encode()
-
-
-_SSE_HEAD = http_head(200, "text/event-stream; charset=utf-8", "transfer-encoding: chunked")
-
-
 def _models(_: ExactServer) -> tuple[str, bytes]:
     model = {"id": MODEL, "object": "model", "owned_by": "loadkit", "max_model_len": 32768}
     return "application/json", orjson.dumps({"object": "list", "data": [model]})
@@ -252,91 +235,23 @@ def generate(connection: Connection, *, chat: bool) -> None:
     """Put the reply to this request on the heap."""
     server = connection.server
     try:
-        ask = orjson.loads(connection.body)
-        stream = bool(ask.get("stream"))
-        prompt_tokens = count_prompt(ask)
-    except (ValueError, AttributeError, TypeError, KeyError):
+        ask = Ask.parse(connection.body, server.pace.tokens, chat=chat)
+    except (ValueError, AttributeError, TypeError, LookupError):
         connection.answer("application/json", b'{"error":{"message":"bad request"}}', 400)
         return
-    tokens = ask.get("max_completion_tokens") or ask.get("max_tokens") or server.pace.tokens
     request_id = connection.headers.get(b"x-request-id", b"").decode("latin-1")
-    reply = Reply(connection, request_id, connection.seen_s)
-    server.prompt_tokens += prompt_tokens
-    usage = {
-        "prompt_tokens": prompt_tokens,
-        "total_tokens": prompt_tokens + tokens,
-        "completion_tokens": tokens,
-    }
-    (fill_stream if stream else fill_whole)(reply, server.pace, usage, chat=chat)
-    if stream:
-        connection.write(_SSE_HEAD)
-    server.start(reply)
-
-
-def count_prompt(ask: dict[str, Any]) -> int:
-    """Token ids count as they are, text by its words."""
-    if "messages" in ask:
-        return sum(len(str(message["content"]).split()) for message in ask["messages"])
-    prompt = ask["prompt"]
-    if isinstance(prompt, str):
-        return len(prompt.split())
-    return len(prompt[0]) if prompt and isinstance(prompt[0], list) else len(prompt)
-
-
-def fill_stream(reply: Reply, pace: Pace, usage: dict[str, int], *, chat: bool) -> None:
-    """One SSE event a token, all of a stream alike; usage and the end follow the last at once."""
-    event = partial(_event, reply.request_id, chat=chat)
-    reply.count, reply.first_s, reply.gap_s = usage["completion_tokens"], pace.ttft_s, pace.itl_s
-    reply.write_tokens = 1
-    reply.piece = _http_chunk(event([_choice(chat=chat)]))
-    reply.last = _http_chunk(event([_choice(chat=chat, finish_reason="length")]))
-    reply.tail = _http_chunk(event([], usage)) + _http_chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n"
-
-
-def fill_whole(reply: Reply, pace: Pace, usage: dict[str, int], *, chat: bool) -> None:
-    """The whole answer in one write, when the last token of the stream would have come."""
-    tokens = usage["completion_tokens"]
-    text = " tok" * tokens
-    choice: dict[str, Any] = {"index": 0, "finish_reason": "length"}
-    choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
-    shape = "chat.completion" if chat else "text_completion"
-    values = {"id": reply.request_id, "object": shape, "model": MODEL, "choices": [choice]}
-    body = orjson.dumps(values | {"usage": usage})
-    reply.count, reply.first_s, reply.gap_s = 1, pace.ttft_s + (tokens - 1) * pace.itl_s, 0.0
-    reply.write_tokens = tokens
-    reply.piece = reply.tail = b""
-    reply.last = http_head(200, "application/json", f"content-length: {len(body)}") + body
-
-
-def _choice(*, chat: bool, finish_reason: str | None = None) -> dict[str, Any]:
-    text: dict[str, Any] = {"delta": {"content": " tok"}} if chat else {"text": " tok"}
-    end = {"logprobs": None, "finish_reason": finish_reason, "stop_reason": None}
-    return {"index": 0, **text, **end}
-
-
-def _event(
-    request_id: str, choices: list[Any], usage: dict[str, int] | None = None, *, chat: bool
-) -> bytes:
-    """An event of the size that vLLM sends, about 220 bytes."""
-    values = {
-        "id": f"{'chatcmpl' if chat else 'cmpl'}-{request_id:0>32}",
-        "object": "chat.completion.chunk" if chat else "text_completion",
-        "created": 1_750_000_000,
-        "model": MODEL,
-        "choices": choices,
-        "usage": usage,
-    }
-    return b"data: " + orjson.dumps(values) + b"\n\n"
-
-
-def _http_chunk(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
+    server.prompt_tokens += ask.prompt_tokens
+    if ask.stream:
+        connection.write(SSE_HEAD)
+    script = (stream_script if ask.stream else whole_script)(ask, server.pace, request_id)
+    server.start(Reply(connection, request_id, script))
 
 
 async def serve(args: argparse.Namespace) -> None:
     """Until SIGTERM or SIGINT; the ledger is then written."""
     loop = asyncio.get_running_loop()
-    server = ExactServer(Pace(args.ttft_ms / 1e3, args.itl_ms / 1e3, args.tokens))
+    pace = Pace(args.ttft_ms / 1e3, args.itl_ms / 1e3, args.tokens, args.grid_ms / 1e3)
+    server = ExactServer(pace)
     loop.add_reader(server.alarm.fd, server.write_due)
     if args.stall_for:
         # The whole process stops, as a frozen engine does: no byte to anybody.
@@ -363,6 +278,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--ttft-ms", type=float, default=100.0)
     parser.add_argument("--itl-ms", type=float, default=20.0)
     parser.add_argument("--tokens", type=int, default=50, help="where a request does not say")
+    parser.add_argument("--grid-ms", type=float, default=1.0, help="write in steps; 0 = at once")
     parser.add_argument("--stall-at", type=float, default=5.0, help="seconds after the first reply")
     parser.add_argument("--stall-for", type=float, default=0.0, help="seconds of silence, once")
     parser.add_argument("--ledger", type=Path, help="JSON lines, written at the end")
