@@ -162,13 +162,19 @@ def _sendable(rows: Rows, dropped: Counter[str]) -> Rows:
 
 
 def _unsendable(row: TraceRequest) -> str:
-    if row.output_tokens is None and row.max_tokens is None:
+    output_tokens = _output_tokens(row)
+    if output_tokens is None:
         return "output length unknown"
     if row.prompt_tokens is None and row.payload is None and row.prompt is None:
         return "prompt length unknown"
-    if row.prompt_tokens == 0 or (row.output_tokens or row.max_tokens) == 0:
+    if row.prompt_tokens == 0 or output_tokens == 0:
         return "zero tokens (a failed request in the recording)"
     return ""
+
+
+def _output_tokens(row: TraceRequest) -> int | None:
+    """What was generated then or, where the recording does not tell, what was allowed."""
+    return row.max_tokens if row.output_tokens is None else row.output_tokens
 
 
 def _link_turns(rows: Rows) -> Rows:
@@ -253,7 +259,7 @@ def _send(row: TraceRequest, speedup: float) -> Send:
         scheduled_s=row.arrival_s / speedup,
         lane=row.lane,
         prompt_tokens=row.prompt_tokens or 0,
-        output_tokens=row.output_tokens or row.max_tokens or 0,
+        output_tokens=_output_tokens(row) or 0,
         tenant=row.tenant,
         session=row.session,
         turn=row.turn,

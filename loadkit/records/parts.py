@@ -68,7 +68,7 @@ def read_parts(folder: Path, schema: pa.Schema) -> pa.Table:
     paths = sorted(folder.glob("part-*.parquet"))
     try:
         tables = [pq.read_table(path).cast(schema) for path in paths]
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise RunError(
             f"{folder}: not readable as a loadkit run ({error})",
             hint="was it written by another version, or changed by hand?",
