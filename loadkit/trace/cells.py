@@ -12,8 +12,16 @@ from loadkit.trace.source import Source, line_number
 
 TOKENS_MAX = 2**31 - 1
 _SHOWN_CHARS = 40
-_INTEGER = r"^[+-]?\d{1,18}$"
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+
+
+class _Kind(NamedTuple):
+    pattern: str
+    type: Any
+    want: str
+
+
+_INTEGER = _Kind(r"^[+-]?\d{1,18}$", pa.int64(), "an integer")
+_NUMBER = _Kind(r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$", pa.float64(), "a number")
 
 
 class Place(NamedTuple):
@@ -46,7 +54,7 @@ def token_counts(cells: Any, name: str, place: Place, *, null: bool = False) -> 
 
 
 def whole_numbers(cells: Any, name: str, place: Place, *, null: bool, low: int, high: int) -> Any:
-    numbers = _parsed(cells, name, place, _INTEGER, pa.int64(), "an integer", null=null)
+    numbers = _parsed(cells, name, place, _INTEGER, null=null)
     outside = pc.fill_null(pc.or_(pc.less(numbers, low), pc.greater(numbers, high)), False)
     _blame(outside, cells, name, place, f"an integer from {low} to {high}")
     return numbers
@@ -54,21 +62,19 @@ def whole_numbers(cells: Any, name: str, place: Place, *, null: bool, low: int, 
 
 def real_numbers(cells: Any, name: str, place: Place, *, null: bool = False) -> Any:
     """Text → float64, finite. Raises TraceError."""
-    numbers = _parsed(cells, name, place, _NUMBER, pa.float64(), "a number", null=null)
+    numbers = _parsed(cells, name, place, _NUMBER, null=null)
     unbounded = pc.fill_null(pc.invert(pc.is_finite(numbers)), False)
     _blame(unbounded, cells, name, place, "a finite number")
     return numbers
 
 
-def _parsed(
-    cells: Any, name: str, place: Place, pattern: str, kind: Any, want: str, *, null: bool
-) -> Any:
+def _parsed(cells: Any, name: str, place: Place, kind: _Kind, *, null: bool) -> Any:
     text = pc.utf8_trim_whitespace(cells)
     if null:
         text = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
-    fits = pc.fill_null(pc.match_substring_regex(text, pattern), null)
-    _blame(pc.invert(fits), cells, name, place, want)
-    return pc.replace_substring_regex(text, r"^\+", "").cast(kind)
+    fits = pc.fill_null(pc.match_substring_regex(text, kind.pattern), null)
+    _blame(pc.invert(fits), cells, name, place, kind.want)
+    return pc.replace_substring_regex(text, r"^\+", "").cast(kind.type)
 
 
 def _blame(wrong: Any, cells: Any, name: str, place: Place, want: str) -> None:
