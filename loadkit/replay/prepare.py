@@ -10,10 +10,10 @@ from typing import Any
 
 from loadkit import __version__, prompts, schedule, trace
 from loadkit.drive.plan import Plan
-from loadkit.engines import ENGINES, Engine, encode_body, request_path
+from loadkit.engines import ENGINES, encode_body
 from loadkit.errors import InputError
 from loadkit.model import Target, Trace
-from loadkit.observe import TargetInfo, identify, probe
+from loadkit.observe.preflight import TargetInfo, identify, probe
 from loadkit.prompts import Calibration, PromptMaker
 from loadkit.records import Manifest
 from loadkit.replay.options import ReplayOptions
@@ -43,8 +43,7 @@ async def prepare(options: ReplayOptions) -> Prepared:
     info = await identify(options.target)
     target = replace(options.target, engine=info.engine, model=info.model)
     salt = secrets.token_hex(8)
-    prober = _Prober(target, ENGINES[info.engine], info.model, salt)
-    calibration = await prober.calibrate()
+    calibration = await _Prober(target, info, salt).calibrate()
     plan = Plan(
         sends=planned.sends,
         target=target,
@@ -63,8 +62,10 @@ async def prepare(options: ReplayOptions) -> Prepared:
 class _Prober:
     """Asks a target for one token, to see how it counts a prompt."""
 
-    def __init__(self, target: Target, engine: Engine, model: str, salt: str) -> None:
-        self._target, self._engine, self._model, self._salt = target, engine, model, salt
+    def __init__(self, target: Target, info: TargetInfo, salt: str) -> None:
+        self._target, self._salt = target, salt
+        self._engine = ENGINES[info.engine]
+        self._model, self._models = info.model, info.models
 
     async def calibrate(self) -> Calibration:
         """The kind of prompt whose length in tokens comes out right. Raises InputError, TargetError."""
@@ -102,7 +103,7 @@ class _Prober:
             output_tokens=1,
             stream=self._target.stream,
         )
-        result = await probe(self._target, self._engine, body, request_path(self._target.api))
+        result = await probe(self._target, body, models=self._models)
         usage = result.reply.usage
         return usage.prompt_tokens if usage else None
 
@@ -128,7 +129,7 @@ def _manifest(
         command=tuple(options.command),
         created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
         trace={**asdict(loaded.info), "rows": len(loaded.requests)},
-        transforms=_transforms(options),
+        transforms=_transforms(options.transforms, loaded.span_s),
         schedule=schedule.describe(planned),
         target=_target(plan, info),
         seed=options.transforms.seed,
@@ -145,10 +146,11 @@ def _manifest(
     )
 
 
-def _transforms(options: ReplayOptions) -> dict[str, Any]:
-    values = asdict(options.transforms)
-    start_s, end_s = options.transforms.window_s
-    return {**values, "window_s": [start_s, None if end_s == float("inf") else end_s]}
+def _transforms(transforms: Transforms, span_s: float) -> dict[str, Any]:
+    """As asked; the window is null when it is the whole trace, so that every number is finite."""
+    start_s, end_s = transforms.window_s
+    whole = start_s == 0.0 and end_s > span_s
+    return {**asdict(transforms), "window_s": None if whole else [start_s, min(end_s, span_s)]}
 
 
 def _target(plan: Plan, info: TargetInfo) -> dict[str, Any]:
@@ -161,6 +163,7 @@ def _target(plan: Plan, info: TargetInfo) -> dict[str, Any]:
         "version": info.version,
         "max_model_len": info.max_model_len,
         "capacity": dict(info.capacity),
+        "unknown": dict(info.unknown),
         "calibration": asdict(plan.calibration),
         "prompt_salt": plan.salt,
     }

@@ -60,9 +60,10 @@ class Recorder:
     def take_samples(self, samples: Sequence[MetricSample]) -> None:
         self._metrics.add(samples)
 
-    def note(self, what: str, **more: Any) -> None:
-        """Something that a reader of the report should know."""
-        self.events.append({"t_s": round(self.elapsed_s, 3), "what": what, **more})
+    def note(self, what: str, t_s: float | None = None, **more: Any) -> None:
+        """Something that a reader of the report should know; without an instant it is now."""
+        at_s = self.elapsed_s if t_s is None else t_s
+        self.events.append({"t_s": round(at_s, 3), "what": what, **more})
 
     def close_parts(self) -> None:
         """Raises RunError when the disk refuses; what was not written stays for the next try."""

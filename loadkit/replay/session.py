@@ -10,8 +10,7 @@ from typing import Any, Literal
 from loadkit.drive.launch import Driver, attached, last_words, launched
 from loadkit.engines import ENGINES
 from loadkit.errors import RunError
-from loadkit.model import MetricSample
-from loadkit.observe import Scraper
+from loadkit.observe.scrape import Scraper
 from loadkit.records import Manifest, RunDir
 from loadkit.replay.options import ReplayOptions
 from loadkit.replay.prepare import Prepared
@@ -83,25 +82,27 @@ class Session:
         anchor = {"monotonic_s": frame["monotonic_s"], "unix_s": frame["unix_s"]}
         self.manifest = replace(self.manifest, anchor=anchor, workers=frame["workers"])
         self.manifest.write(self._run.manifest_path)
-        if self._options.scrape:
+        if self._scrapes():
             tasks.create_task(self._scrape(frame["monotonic_s"]))
 
     async def _scrape(self, origin_s: float) -> None:
-        target = self._prepared.plan.target
+        plan = self._prepared.plan
         scraper = Scraper(
-            target,
-            ENGINES[self._prepared.plan.engine],
+            plan.target,
+            plan.engine,
             urls=self._options.metrics_urls,
             origin_s=origin_s,
+            note=self._note,
         )
-        await scraper.run(self._scrape_end, self._take_samples, self._note)
+        await scraper.run(self._scrape_end, self._recorder.take_samples)
 
-    def _take_samples(self, samples: list[MetricSample]) -> None:
-        self._recorder.take_samples(samples)
+    def _note(self, t_s: float, what: str) -> None:
+        self._recorder.note(what, t_s)
+        self._progress.say(f"{t_s:8.1f} s  {what}")
 
-    def _note(self, what: str) -> None:
-        self._recorder.note(what)
-        self._progress.say(f"{self._recorder.elapsed_s:8.1f} s  {what}")
+    def _scrapes(self) -> bool:
+        known = ENGINES[self._prepared.plan.engine].metrics_path is not None
+        return self._options.scrape and (known or bool(self._options.metrics_urls))
 
     async def _tick(self, driver: Driver) -> None:
         while True:
