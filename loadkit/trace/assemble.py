@@ -17,7 +17,7 @@ from loadkit.trace import known
 from loadkit.trace.order import JITTER_S, Order, ordered, refuse_restarts
 from loadkit.trace.raw import Raw, ReadOptions, Seconds
 from loadkit.trace.schema import SCHEMA_VERSION, STATUSES, conform, constant
-from loadkit.trace.source import Source, sha256_of
+from loadkit.trace.source import Source, line_number, sha256_of
 from loadkit.trace.table import TraceTable
 
 _YEAR_S = 365.25 * 86400
@@ -66,8 +66,9 @@ def _require_times(source: Source, raw: Raw) -> None:
         wrong |= raw.arrival_s < 0
     if wrong.any():
         row = int(wrong.argmax())
+        line = row + 1 if source.is_parquet else line_number(source, row + raw.first_line - 1)
         raise TraceError(
-            f"{source.path}: arrival_s of row {row + 1} is {raw.arrival_s[row]} "
+            f"{source.path}:{line}: arrival_s is {raw.arrival_s[row]} "
             "(want seconds from the start, 0 or more)",
             hint="subtract the time of the first request",
         )

@@ -5,7 +5,7 @@ have no fraction on a whole second. All digits are kept: times stay integer nano
 first one is subtracted. No lane, tenant or session is recorded, and none is guessed.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,13 +37,13 @@ def sniff(source: Source) -> bool:
 def read(source: Source, _options: ReadOptions) -> Raw:
     """Raises TraceError."""
     chunks: list[dict[str, Any]] = []
-    naive = False
+    naive, digits = False, 0
     for batch, place in csvfile.blocks(source, COLUMNS):
-        stamp_ns, has_zone = instants_ns(batch["TIMESTAMP"], "TIMESTAMP", place)
-        naive = naive or not has_zone
+        stamps = instants(batch["TIMESTAMP"], "TIMESTAMP", place)
+        naive, digits = naive or not stamps.all_zoned, max(digits, stamps.digits)
         chunks.append(
             {
-                "stamp_ns": pa.array(stamp_ns),
+                "stamp_ns": pa.array(stamps.unix_ns),
                 "prompt_tokens": token_counts(batch["ContextTokens"], "ContextTokens", place),
                 "output_tokens": token_counts(batch["GeneratedTokens"], "GeneratedTokens", place),
             }
@@ -57,13 +57,20 @@ def read(source: Source, _options: ReadOptions) -> Raw:
         rebase=True,
         first_line=2,
         t0_ns=int(stamp_ns[0]),
-        facts=_FACTS | {"tz": None if naive else "UTC"},
+        facts=_FACTS | {"tz": None if naive else "UTC", "time_resolution_s": 10.0**-digits},
         warnings=(_NAIVE,) if naive else (),
     )
 
 
-def instants_ns(cells: Any, name: str, place: Place) -> tuple[npt.NDArray[np.int64], bool]:
-    """ISO 8601 instants → Unix ns, exact to the ninth digit, and whether all had a zone.
+class Instants(NamedTuple):
+    unix_ns: npt.NDArray[np.int64]
+    all_zoned: bool
+    digits: int
+    """The most fractional digits in any cell."""
+
+
+def instants(cells: Any, name: str, place: Place) -> Instants:
+    """ISO 8601 instants → Unix ns, exact to the ninth digit.
 
     Raises TraceError on a cell that is not an instant.
     """
@@ -78,13 +85,16 @@ def instants_ns(cells: Any, name: str, place: Place) -> tuple[npt.NDArray[np.int
         raise
     nanos = pc.utf8_rpad(fraction, 9, "0").cast(pa.int64()).to_numpy()
     offsets_s, has_zone = _offsets_s(zone)
-    return (seconds - offsets_s) * 1_000_000_000 + nanos, has_zone
+    digits = pc.max(pc.utf8_length(fraction)).as_py()
+    return Instants((seconds - offsets_s) * 1_000_000_000 + nanos, has_zone, digits)
 
 
 def _require_instants(good: Any, cells: Any, name: str, place: Place) -> None:
     index = pc.index(good, False).as_py()
     if index >= 0:
-        raise place.bad_cell(index, name, cells[index].as_py(), "2024-05-12 00:00:00.123456")
+        raise place.bad_cell(
+            index, name, cells[index].as_py(), "an instant like 2024-05-12 00:00:00.123456"
+        )
 
 
 def _parses(seconds: Any) -> Any:

@@ -71,6 +71,8 @@ class Description:
     duplicate_timestamps: int
     quantum_s: float | None
     """The grid that times sit on, from 1 ms up; None when there is none."""
+    time_resolution_s: float | None
+    """The last digit that the file writes; None when the format does not fix it."""
     out_of_order_rows: int
     zero_token_rows: int
     segments: int
@@ -89,8 +91,7 @@ class Description:
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, nested as here."""
-        values = asdict(self)
-        return values | {"silences": self.silences._asdict()}
+        return asdict(self)
 
 
 def describe(trace: TraceTable) -> Description:
@@ -104,12 +105,13 @@ def describe(trace: TraceTable) -> Description:
     return Description(
         format=info.format,
         rows=trace.rows,
-        span_s=float(arrival_s[-1] - arrival_s[0]),
+        span_s=trace.span_s,
         lanes=_lanes(table, arrival_s),
         dispersion=_dispersions(arrival_s),
         cv_gaps=stats.cv_of_gaps(arrival_s),
         duplicate_timestamps=repeats,
         quantum_s=quantum_s,
+        time_resolution_s=trace.meta.get("time_resolution_s"),
         out_of_order_rows=info.repairs.get("sorted", 0),
         zero_token_rows=_zero_token_rows(table),
         segments=trace.meta["segments"],

@@ -49,7 +49,7 @@ def read(source: Source, options: ReadOptions) -> Raw:
         columns=columns,
         arrival_s=as_seconds(columns.pop("stamp")) * TIME_UNITS_S[unit],
         rebase=True,
-        facts=_FACTS,
+        facts=_FACTS | {"time_resolution_s": TIME_UNITS_S[unit]},
         warnings=() if unit == "ms" else (f"times read as {unit}; this format's own unit is ms",),
     )
 

@@ -1,6 +1,6 @@
 """Numbers about arrival times, each from sorted seconds and nothing else."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,9 +16,10 @@ _ON_GRID_TOLERANCE_S = 0.002
 _ROWS_TO_JUDGE = 20
 
 
-class Silences(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Silences:
     longer_than_s: float
-    gaps: int
+    count: int
     shortest_s: float | None
     longest_s: float | None
 

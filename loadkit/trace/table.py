@@ -24,6 +24,11 @@ class TraceTable:
     def rows(self) -> int:
         return int(self.table.num_rows)
 
+    @property
+    def span_s(self) -> float:
+        arrival_s = self.table["arrival_s"]
+        return float(arrival_s[-1].as_py() - arrival_s[0].as_py())
+
     def with_metadata(self) -> pa.Table:
         """The table with `meta` inside, ready to be written."""
         return self.table.replace_schema_metadata({META_KEY: json.dumps(self.meta)})
