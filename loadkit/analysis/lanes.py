@@ -11,6 +11,7 @@ from loadkit.analysis.facts import Facts
 from loadkit.analysis.metrics import METRICS
 from loadkit.analysis.quantiles import Quantiles, quantiles
 from loadkit.analysis.slo import goodput_share, metric_values, slos_of
+from loadkit.model import INTERACTIVE
 
 MOST_TENANTS = 20
 
@@ -56,21 +57,27 @@ class LaneSummary:
 
 def lanes(facts: Facts) -> list[LaneSummary]:
     """One summary per lane, interactive first, then by name."""
-    names = sorted(facts.offered["lane"].unique(), key=lambda n: (n != "interactive", n))
+    names = sorted(facts.offered["lane"].unique(), key=_place)
     return [_summarise(facts, name, None) for name in names]
 
 
 def tenants(facts: Facts) -> list[LaneSummary]:
-    """The largest tenants of every lane, at most `MOST_TENANTS`, largest first within a lane."""
-    counts = facts.offered.groupby(["lane", "tenant"]).size().nlargest(MOST_TENANTS)
-    return [_summarise(facts, str(lane), str(tenant)) for lane, tenant in sorted_by_lane(counts)]
-
-
-def sorted_by_lane(counts: pd.Series) -> list[tuple[str, str]]:
-    keys = sorted(
-        zip(counts.index, counts, strict=True), key=lambda kv: (kv[0][0], -kv[1], kv[0][1])
+    """The largest tenants, at most `MOST_TENANTS`: lanes as above, largest tenant first in each."""
+    counts = (
+        facts.offered.groupby(["lane", "tenant"])
+        .size()
+        .nlargest(MOST_TENANTS)
+        .reset_index(name="n")
     )
-    return [key for key, _ in keys]
+    keys = [(str(lane), -int(n), str(tenant)) for lane, tenant, n in counts.itertuples(index=False)]
+    return [
+        _summarise(facts, lane, tenant)
+        for lane, _, tenant in sorted(keys, key=lambda key: (_place(key[0]), key))
+    ]
+
+
+def _place(lane: str) -> tuple[bool, str]:
+    return lane != INTERACTIVE, lane
 
 
 def _summarise(facts: Facts, lane: str, tenant: str | None) -> LaneSummary:

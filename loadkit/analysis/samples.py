@@ -74,13 +74,14 @@ def gauge(samples: pd.DataFrame, name: ServerMetric, *, largest: bool = False) -
 def rate(samples: pd.DataFrame, name: ServerMetric) -> pd.Series:
     """Increase per second of a counter between neighbouring scrapes; NaN across gaps."""
     rows = of(samples, name).sort_values("t_s")
-    if rows.empty:
+    if rows["t_s"].nunique() < 2:
         return pd.Series(dtype=float)
     steps = rows.groupby(["target", "labels"])["value"].diff()
     steps = steps.where(~(steps < 0), rows["value"])
-    total = steps.groupby(rows["t_s"]).sum(min_count=1)
-    per_s = total / total.index.to_series().diff()
-    return _with_gaps(per_s.iloc[1:], failed_scrapes_s(samples))
+    total = steps.groupby(rows["t_s"]).sum(min_count=1).iloc[1:]
+    waited_s = np.diff(np.unique(rows["t_s"]))
+    per_s: pd.Series = (total / waited_s).where(waited_s <= _GAP_INTERVALS * np.median(waited_s))
+    return _with_gaps(per_s, failed_scrapes_s(samples))
 
 
 def time_mean(values: pd.Series, start_s: float, end_s: float) -> float | None:

@@ -65,7 +65,7 @@ def judge(facts: Facts, slo: Slo) -> SloResult:
 def _why(slo: Slo, within: float, unanswered: int) -> str:
     what = "of chunk gaps" if METRICS[slo.metric].pooled else "of offered requests"
     missed = f"; {unanswered} requests without an answer count as missed" if unanswered else ""
-    return f"{within:.2%} {what} within, {slo.quantile:.4g} asked{missed}"
+    return f"{within:.2%} {what} within, {slo.quantile * 100:g}% asked{missed}"
 
 
 def metric_values(facts: Facts, name: str, rows: NDArray[np.bool_]) -> NDArray[np.floating]:

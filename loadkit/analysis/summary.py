@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from loadkit.analysis import lanes, samples, slo
@@ -49,6 +50,7 @@ class ServerMeans:
 
     running: float | None
     waiting: float | None
+    waiting_peak: float | None
     kv_usage_ratio: float | None
     kv_usage_peak_ratio: float | None
     queue_wait_s: float | None
@@ -136,13 +138,14 @@ def _preemptions(facts: Facts) -> Preemptions:
 
 
 def _server_means(facts: Facts) -> ServerMeans:
-    kv = samples.gauge(facts.server, ServerMetric.KV_USAGE_RATIO, largest=True)
     m = ServerMetric
+    kv = samples.gauge(facts.server, m.KV_USAGE_RATIO, largest=True)
     return ServerMeans(
         running=_time_mean(facts, m.REQUESTS_RUNNING),
         waiting=_time_mean(facts, m.REQUESTS_WAITING),
+        waiting_peak=_peak(samples.gauge(facts.server, m.REQUESTS_WAITING)),
         kv_usage_ratio=samples.time_mean(kv, 0.0, facts.end_s),
-        kv_usage_peak_ratio=float(kv.max()) if kv.notna().any() else None,
+        kv_usage_peak_ratio=_peak(kv),
         queue_wait_s=_ratio(facts, m.QUEUE_TIME_SECONDS_SUM, m.QUEUE_TIME_SECONDS_COUNT),
         prefill_s=_ratio(facts, m.PREFILL_TIME_SECONDS_SUM, m.PREFILL_TIME_SECONDS_COUNT),
         ttft_s=_ratio(facts, m.TTFT_SECONDS_SUM, m.TTFT_SECONDS_COUNT),
@@ -152,6 +155,10 @@ def _server_means(facts: Facts) -> ServerMeans:
 
 def _time_mean(facts: Facts, name: ServerMetric) -> float | None:
     return samples.time_mean(samples.gauge(facts.server, name), 0.0, facts.end_s)
+
+
+def _peak(values: pd.Series) -> float | None:
+    return float(values.max()) if values.notna().any() else None
 
 
 def _ratio(facts: Facts, total: ServerMetric, count: ServerMetric) -> float | None:

@@ -15,6 +15,7 @@ from loadkit.model import ServerMetric
 
 MOST_BINS = 120
 MOST_POINTS = 1500
+_IN_FLIGHT_POINTS = 600
 _WIDTHS_S = (0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400)
 Array = NDArray[np.float64]
 
@@ -42,8 +43,8 @@ class Timeline:
     sent_rps: Array
     completed_rps: Array
     failed_rps: Array
-    in_flight: Array
-    """Client's count at each edge."""
+    in_flight: tuple[Array, Array]
+    """(instants, client's count)."""
     lanes: Mapping[str, LaneSeries]
     server: Mapping[str, tuple[Array, Array]]
     """(instants, values) by `running, waiting, kv_usage, preemptions_per_s`; NaN = a gap."""
@@ -61,7 +62,7 @@ def timeline(facts: Facts) -> Timeline:
         sent_rps=_rate(facts.attempts["sent_s"], edges_s),
         completed_rps=_rate(ended[good], edges_s),
         failed_rps=_rate(ended.fillna(rows["scheduled_s"])[~good], edges_s),
-        in_flight=_in_flight(facts, edges_s),
+        in_flight=_in_flight(facts, np.linspace(0, edges_s[-1], _IN_FLIGHT_POINTS)),
         lanes={
             str(lane): _lane_series(group, edges_s)
             for lane, group in rows.groupby("lane", sort=True)
@@ -81,12 +82,12 @@ def _rate(instants_s: pd.Series, edges_s: Array) -> Array:
     return np.asarray(counts / (edges_s[1] - edges_s[0]), dtype=np.float64)
 
 
-def _in_flight(facts: Facts, edges_s: Array) -> Array:
+def _in_flight(facts: Facts, instants_s: Array) -> tuple[Array, Array]:
     sent = facts.attempts[facts.attempts["sent_s"].notna()]
     begun = np.sort(sent["sent_s"].to_numpy(float))
     ended = np.sort(sent["finished_s"].fillna(facts.end_s).to_numpy(float))
-    level = np.searchsorted(begun, edges_s, "right") - np.searchsorted(ended, edges_s, "right")
-    return np.asarray(level, dtype=np.float64)
+    now = np.searchsorted(begun, instants_s, "right") - np.searchsorted(ended, instants_s, "right")
+    return instants_s, np.asarray(now, dtype=np.float64)
 
 
 def _lane_series(rows: pd.DataFrame, edges_s: Array) -> LaneSeries:

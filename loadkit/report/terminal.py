@@ -1,0 +1,87 @@
+"""Ten lines for the terminal."""
+
+from rich.text import Text
+
+from loadkit.analysis import LaneSummary, RunSummary, slo_text
+from loadkit.report import numbers, words
+from loadkit.report.tables import p99
+
+_MOST_LINES = 10
+_MOST_REASONS = 3
+
+
+def terminal_summary(summary: RunSummary) -> Text:
+    """The verdict with its reasons, what was delivered, a line per lane, SLOs, where the report lies."""
+    lines = [_verdict(summary), *_reasons(summary.validity.reasons), _delivered(summary)]
+    where = Text(f"report   {summary.path / 'report' / 'index.html'}")
+    rest = [*_slos(summary), _server(summary), where]
+    room = _MOST_LINES - len(lines) - len(rest)
+    lines += _lanes(summary.lanes, room)
+    return Text("\n").join([*lines, *rest])
+
+
+def _verdict(summary: RunSummary) -> Text:
+    style = "bold green" if summary.validity.valid else "bold red"
+    word = words.verdict(summary)
+    warnings = len(summary.validity.warnings)
+    said = f"  {warnings} warning{'s' * (warnings != 1)}, see the report" if warnings else ""
+    return Text.assemble((word, style), (said, "dim"))
+
+
+def _reasons(reasons: list[str]) -> list[Text]:
+    shown = [Text(f"  - {reason}") for reason in reasons[:_MOST_REASONS]]
+    hidden = len(reasons) - _MOST_REASONS
+    return [*shown[:-1], Text(f"{shown[-1]} (and {hidden} more)")] if hidden > 0 else shown
+
+
+def _delivered(summary: RunSummary) -> Text:
+    counts = f"{numbers.count(summary.offered)} requests over {numbers.seconds(summary.due_span_s)}"
+    lag = f"send lag p99 {numbers.seconds(summary.send_lag.p99)}"
+    return Text(f"offered  {counts}, {numbers.count(summary.completed)} answered in full, {lag}")
+
+
+def _lanes(lanes: tuple[LaneSummary, ...], room: int) -> list[Text]:
+    """As many as fit; the last line then tells how many do not."""
+    room = max(room, 1)
+    width = max((len(lane.lane) for lane in lanes), default=0)
+    shown = lanes if len(lanes) <= room else lanes[: room - 1]
+    hidden = len(lanes) - len(shown)
+    more = [Text(f"and {hidden} more lanes, see the report")] if hidden else []
+    return [*(_lane(lane, width) for lane in shown), *more]
+
+
+def _lane(lane: LaneSummary, width: int) -> Text:
+    ttft, wait = lane.latencies["ttft"], lane.latencies["queue_wait"]
+    parts = [
+        f"{lane.lane:<{width}}  {numbers.share(lane.completed / lane.offered)} ok",
+        f"TTFT p50 {numbers.seconds(ttft.p50)} p99 {p99(ttft)}",
+        f"queue wait p99 {p99(wait)}",
+        f"E2E p99 {p99(lane.latencies['e2e'])}",
+    ]
+    if lane.goodput_share is not None:
+        parts.append(f"goodput {numbers.share(lane.goodput_share)}")
+    if lane.deadline_share is not None:
+        parts.append(f"in time {numbers.share(lane.deadline_share)}")
+    return Text(", ".join(parts))
+
+
+def _slos(summary: RunSummary) -> list[Text]:
+    if not summary.slos:
+        return []
+    missed = [result for result in summary.slos if not result.met]
+    if not missed:
+        return [Text(f"SLOs     all {len(summary.slos)} met")]
+    first = missed[0]
+    found = f"measured {numbers.seconds(first.value_s)}, " if first.met is False else ""
+    more = f" (and {len(missed) - 1} more)" if len(missed) > 1 else ""
+    said = f": {slo_text(first.slo)}; {found}{first.why}{more}"
+    return [Text.assemble("SLOs     ", ("not met", "bold red"), said)]
+
+
+def _server(summary: RunSummary) -> Text:
+    odd = [line.name.replace("_", " ") for line in summary.ledger if line.verdict == "unexplained"]
+    known = sum(line.verdict != "unknown" for line in summary.ledger)
+    books = f"balances ({known} of {len(summary.ledger)} known)" if known else "unknown"
+    if odd:
+        books = f"does not balance: {', '.join(odd)}"
+    return Text(f"server   preemptions {numbers.count(summary.preemptions.total)}, ledger {books}")
