@@ -36,7 +36,8 @@ def detect_engine(
     header, `openapi` the JSON of `/openapi.json`.
     """
     return (
-        _by_owner(models) or _by_server(server) or _by_metrics(metrics or "") or _by_path(openapi)
+        # Metrics first: an engine that poses as another in its API still names its own.
+        _by_metrics(metrics or "") or _by_owner(models) or _by_server(server) or _by_path(openapi)
     )
 
 

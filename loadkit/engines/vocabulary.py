@@ -132,11 +132,16 @@ _TGI: Vocabulary = {
     M.E2E_SECONDS_COUNT: _any("tgi_request_duration_count"),
 }
 
-# The emulator speaks vLLM's names and may tell any canonical metric, split by lane, as its own.
+# The emulator speaks vLLM's names, and its own where vLLM has none or does not split by lane.
 _EMULATOR: Vocabulary = {
-    metric: _any(f"loadkit_{metric.value}") + _VLLM.get(metric, ())
-    for metric in M
-    if metric is not M.SCRAPE_OK and not metric.startswith("worker_")
+    **_VLLM,
+    M.REQUESTS_RUNNING: _any("loadkit_lane_requests_running", "vllm_num_requests_running"),
+    M.REQUESTS_WAITING: _any("loadkit_lane_requests_waiting", "vllm_num_requests_waiting"),
+    M.PREEMPTIONS_TOTAL: _counter("loadkit_lane_preemptions", "vllm_num_preemptions"),
+    M.RECOMPUTED_TOKENS_TOTAL: _counter("loadkit_recomputed_tokens"),
+    M.ABORTS_TOTAL: _counter("loadkit_aborts"),
+    M.MAX_NUM_SEQS: _any("loadkit_max_num_seqs"),
+    M.CLOCK_LATENESS_S: _any("loadkit_clock_lateness_seconds"),
 }
 
 VOCABULARIES: Mapping[str, Vocabulary] = {

@@ -136,9 +136,9 @@ def test_tgi_tells_refusals_by_a_label() -> None:
 def test_the_emulators_lanes_replace_the_total_that_they_split() -> None:
     text = """\
 vllm:num_requests_running{model_name="m"} 9
-loadkit:requests_running{lane="interactive"} 6
-loadkit:requests_running{lane="batch"} 3
-loadkit:clock_lateness_s 0.002
+loadkit:lane_requests_running{lane="interactive"} 6
+loadkit:lane_requests_running{lane="batch"} 3
+loadkit:clock_lateness_seconds 0.002
 vllm:num_preemptions_total 4
 """
     found = parse_metrics("loadkit-emulator", text).samples
