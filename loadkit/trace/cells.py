@@ -104,7 +104,7 @@ def column_from_text(cells: Any, field: pa.Field, place: Place) -> Any:
 
 def _json_cell(cell: str, field: pa.Field, place: Place, index: int) -> Any:
     try:
-        value = json.loads(cell.lower() if pa.types.is_boolean(field.type) else cell or "null")
+        value = json.loads((cell.lower() if pa.types.is_boolean(field.type) else cell) or "null")
         pa.array([value], field.type)
     except (ValueError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise place.bad_cell(index, field.name, cell, f"JSON of type {field.type}") from error

@@ -15,10 +15,12 @@ from loadkit.trace.assemble import assemble
 from loadkit.trace.cells import decompressed
 from loadkit.trace.formats import FORMATS, check_options, format_of
 from loadkit.trace.raw import ReadOptions
+from loadkit.trace.schema import REQUIRED
 from loadkit.trace.source import open_source
 from loadkit.trace.table import TraceTable
 
 DEFAULTS = ReadOptions()
+_KEPT = set(REQUIRED)
 _JSON_COLUMNS = ("prefix_ids", "segments")
 
 
@@ -94,8 +96,9 @@ def _write_parquet(table: TraceTable, path: Path) -> None:
 
 
 def _told_columns(table: pa.Table) -> pa.Table:
-    names = [name for name in table.schema.names if table[name].null_count < table.num_rows]
-    return table.select([name for name in names if name != "seq"])
+    """Without columns that say nothing; the three that every trace has stay."""
+    told = {name for name in table.schema.names if table[name].null_count < table.num_rows}
+    return table.select([name for name in table.schema.names if name in (told | _KEPT) - {"seq"}])
 
 
 def _write_jsonl(table: TraceTable, path: Path) -> None:
@@ -105,7 +108,7 @@ def _write_jsonl(table: TraceTable, path: Path) -> None:
 
 
 def _json_line(row: dict[str, Any]) -> str:
-    told = {name: value for name, value in row.items() if value is not None}
+    told = {name: value for name, value in row.items() if value is not None or name in _KEPT}
     if "payload" in told:
         told["payload"] = json.loads(decompressed(told["payload"]) or b"null")
     extra = json.loads(told.pop("extra", "{}"))
