@@ -65,7 +65,7 @@ def emulate(  # noqa: PLR0913  # a command line is a list of options
     max_queue: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Refuse arrivals that find so many waiting.", rich_help_panel=_ENGINE
+            min=1, help="Refuse arrivals that find so many waiting.", rich_help_panel=_ENGINE
         ),
     ] = None,
     busy_status: Annotated[

@@ -199,5 +199,9 @@ def _header_number(headers: Mapping[str, str], name: str) -> float | None:
 
 
 def _name(headers: Mapping[str, str], header: str) -> str | None:
-    text = headers.get(header)
-    return unquote(text)[:MAX_NAME_CHARS] if text else None
+    return bounded(unquote(headers.get(header, ""))) or None
+
+
+def bounded(text: str) -> str:
+    """A client's text as a name that can be kept: short, and valid Unicode."""
+    return text[:MAX_NAME_CHARS].encode("utf-8", "replace").decode()

@@ -118,7 +118,8 @@ class Exposition:
         m, lane = self._metrics, ("lane",)
         running = Counter(m.lane(seq.lane) for seq in self._scheduler.running)
         waiting = Counter(m.lane(seq.lane) for seq in self._scheduler.waiting)
-        names = sorted({*running, *waiting, *m.lane_wait})
+        # The usual lanes are there from the start: a series that appears late has no first value.
+        names = sorted({"interactive", "batch", *running, *waiting, *m.lane_wait})
         for name, counts in (
             ("loadkit:lane_requests_running", running),
             ("loadkit:lane_requests_waiting", waiting),

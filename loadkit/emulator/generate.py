@@ -12,7 +12,7 @@ from aiohttp import HttpVersion11, web
 from loadkit.clock import Anchor, WallClock
 from loadkit.core import Refusal, Sequence
 from loadkit.emulator import wire
-from loadkit.emulator.api import MAX_NAME_CHARS, Api, ApiError, Ask, error_body, parse
+from loadkit.emulator.api import Api, ApiError, Ask, bounded, error_body, parse
 from loadkit.emulator.config import EmulatorConfig
 from loadkit.emulator.engine import Engine
 from loadkit.emulator.exchange import Exchange, StreamExchange, reset_connection
@@ -59,7 +59,7 @@ class Generator:
         return await self._visit(request, "chat")
 
     async def _visit(self, request: web.Request, api: Api) -> web.StreamResponse:
-        request_id = request.headers.get("X-Request-Id", "")[:MAX_NAME_CHARS] or uuid4().hex
+        request_id = bounded(request.headers.get("X-Request-Id", "")) or uuid4().hex
         visit = Visit(request_id, self._clock.now_s())
         try:
             return await self._answer(request, api, visit)
