@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from loadkit.records import REQUESTS_SCHEMA, Manifest, RunDir
 
-NO_ROW = "no row was written"
+NO_ROW = "no row"
+"""How the `error` of a request begins whose row was lost: by us here, or by the replay at its end."""
 _CHUNKS = "chunk_offsets_s"
 
 
@@ -128,7 +129,7 @@ def _missing_rows(schedule: pa.Table, seen: pa.Table, manifest: Manifest, end_s:
         "prompt_tokens": None,
         "output_tokens": None,
         "status": pa.array(["dropped"] * len(plan), pa.string()),
-        "error": pa.array([NO_ROW] * len(plan), pa.string()),
+        "error": pa.array([f"{NO_ROW} was written"] * len(plan), pa.string()),
         "attempt": pa.array([0] * len(plan), pa.int32()),
     }
     columns = [
@@ -170,7 +171,9 @@ def _with_chunks(table: pa.Table) -> tuple[pd.DataFrame, Gaps]:
     span_s[has] = offsets_s[ends[has] - 1] - offsets_s[(ends - lengths)[has]]
     frame["chunks"] = lengths
     frame["chunks_span_s"] = span_s
-    frame["missing"] = (frame["error"] == NO_ROW).astype(bool)
+    frame["missing"] = (frame["status"] == "dropped") & frame["error"].str.startswith(
+        NO_ROW, na=False
+    )
     return frame, _gaps(offsets_s, lengths, ends)
 
 

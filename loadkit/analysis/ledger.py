@@ -54,7 +54,7 @@ def ledger(facts: Facts) -> list[LedgerLine]:
     m = ServerMetric
     books = (
         ("requests", m.REQUESTS_FINISHED_TOTAL, len(rows.ok), _uncertain(facts, rows, len)),
-        ("prompt_tokens", m.PROMPT_TOKENS_TOTAL, _prompt_total(facts, rows.ok),
+        ("prompt_tokens", m.PROMPT_TOKENS_TOTAL, total(rows.ok["prompt_tokens"]),
          _uncertain(facts, rows, _prompt_tokens)),
         ("generation_tokens", m.GENERATION_TOKENS_TOTAL, generated,
          _uncertain(facts, rows, _output_tokens)),
@@ -62,12 +62,6 @@ def ledger(facts: Facts) -> list[LedgerLine]:
         ("rejections", m.REJECTIONS_TOTAL, rejected, _Uncertain(0, 0, ())),
     )  # fmt: skip
     return [_line(facts, *book) for book in books]
-
-
-def _prompt_total(facts: Facts, ok: pd.DataFrame) -> int | None:
-    """llama.cpp's prompt counter leaves cached tokens out, every other engine's counts them."""
-    cached = ok["cached_tokens"].fillna(0) if _engine(facts).startswith("llama") else 0
-    return total(ok["prompt_tokens"] - cached)
 
 
 def _rows(facts: Facts) -> _Rows:

@@ -51,6 +51,8 @@ class ServerMeans:
     running: float | None
     waiting: float | None
     waiting_peak: float | None
+    slot_use_share: float | None
+    """Mean running / the most that the engine runs at once."""
     kv_usage_ratio: float | None
     kv_usage_peak_ratio: float | None
     queue_wait_s: float | None
@@ -139,11 +141,13 @@ def _preemptions(facts: Facts) -> Preemptions:
 
 def _server_means(facts: Facts) -> ServerMeans:
     m = ServerMetric
+    running, slots = _time_mean(facts, m.REQUESTS_RUNNING), _slots(facts)
     kv = samples.gauge(facts.server, m.KV_USAGE_RATIO, largest=True)
     return ServerMeans(
-        running=_time_mean(facts, m.REQUESTS_RUNNING),
+        running=running,
         waiting=_time_mean(facts, m.REQUESTS_WAITING),
         waiting_peak=_peak(samples.gauge(facts.server, m.REQUESTS_WAITING)),
+        slot_use_share=running / slots if running is not None and slots else None,
         kv_usage_ratio=samples.time_mean(kv, 0.0, facts.end_s),
         kv_usage_peak_ratio=_peak(kv),
         queue_wait_s=_ratio(facts, m.QUEUE_TIME_SECONDS_SUM, m.QUEUE_TIME_SECONDS_COUNT),
@@ -151,6 +155,11 @@ def _server_means(facts: Facts) -> ServerMeans:
         ttft_s=_ratio(facts, m.TTFT_SECONDS_SUM, m.TTFT_SECONDS_COUNT),
         e2e_s=_ratio(facts, m.E2E_SECONDS_SUM, m.E2E_SECONDS_COUNT),
     )
+
+
+def _slots(facts: Facts) -> float | None:
+    told = _peak(samples.gauge(facts.server, ServerMetric.MAX_NUM_SEQS))
+    return told or (facts.manifest.target.get("capacity") or {}).get("max_num_seqs")
 
 
 def _time_mean(facts: Facts, name: ServerMetric) -> float | None:

@@ -19,6 +19,7 @@ MAX_SEND_LAG_S = 0.05
 MAX_CPU_RATIO = 0.9
 MAX_CPU_WAIT_RATIO = 0.3
 MAX_SHARE_OF_SAMPLES = 0.1
+_MOST_TOLD = 3
 _COUNTED_IN_LEDGER = ("requests", "prompt_tokens", "generation_tokens")
 
 
@@ -97,14 +98,14 @@ def _delivered(facts: Facts) -> Check:
     if not n:
         return Check("schedule delivered", "invalid", "not one request was offered")
     if missing:
-        text = f"{missing} of {n} requests that were due have no row ({missing / n:.1%}); counted as dropped"
-        return Check("schedule delivered", "invalid", text)
+        lost = f"{missing:,} of {n:,} requests that were due have no row ({missing / n:.1%})"
+        return Check("schedule delivered", "invalid", f"{lost}; counted as dropped")
     doubled = facts.duplicate_rows
     if doubled:
         return Check(
             "schedule delivered", "warning", f"{doubled} rows appear twice; each counted once"
         )
-    return Check("schedule delivered", "ok", f"all {n} requests that were due have a row")
+    return Check("schedule delivered", "ok", f"all {n:,} requests that were due have a row")
 
 
 def _not_sent(facts: Facts) -> Check:
@@ -158,7 +159,7 @@ def _events(facts: Facts, *words: str) -> list[str]:
     """Events of the manifest that hold all the words, with their instant."""
     told = [(event.get("t_s"), str(event.get("what", ""))[:200]) for event in facts.manifest.events]
     return [
-        what if t_s is None else f"{what} at {float(t_s):.1f} s"
+        what if t_s is None or f"{float(t_s):.1f} s" in what else f"{what} at {float(t_s):.1f} s"
         for t_s, what in told
         if all(word in what.lower() for word in words)
     ]
@@ -172,11 +173,10 @@ def _workers_alive(facts: Facts) -> Check:
 
 
 def _not_restarted(facts: Facts) -> Check:
-    told = _events(facts, "restart")
-    fell = samples.resets(facts.server)
-    if fell:
-        first = fell[0]
-        told.append(f"counter {first.name} of {first.target} went down at {first.t_s:.1f} s")
+    told = _events(facts, "restart") or [
+        f"counter {fell.name} of {fell.target} went down at {fell.t_s:.1f} s"
+        for fell in samples.resets(facts.server)[:_MOST_TOLD]
+    ]
     if told:
         return Check(
             "target kept running", "invalid", "the target was restarted: " + "; ".join(told)
@@ -191,10 +191,10 @@ def _balances(line: LedgerLine) -> Check:
     name = f"ledger: {line.name.replace('_', ' ')}"
     if line.verdict == "unknown":
         return Check(name, "unknown", f"{name}: {line.explanation}")
-    text = f"{name}: client {line.client}, server {line.server}"
+    text = f"{name}: client {line.client:,}, server {line.server:,}"
     if line.verdict == "equal":
         return Check(name, "ok", text)
-    text += f" ({line.difference:+d}: {line.explanation})"
+    text += f" ({line.difference:+,d}: {line.explanation})"
     if line.verdict == "explained":
         return Check(name, "ok", text)
     return Check(name, "invalid" if line.name in _COUNTED_IN_LEDGER else "warning", text)

@@ -1,10 +1,11 @@
 """`loadkit report`."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from loadkit.cli.output import print_json
 
 
 def report(
@@ -31,7 +32,7 @@ def report(
     summary = analysis.summarize(opened)
     write_report(opened, summary)
     if as_json:
-        typer.echo(json.dumps(analysis.to_json(summary), indent=2, allow_nan=False))
+        print_json(analysis.to_json(summary))
     else:
         Console(soft_wrap=True, highlight=False).print(terminal_summary(summary))
     raise typer.Exit(analysis.exit_code(summary))

@@ -47,7 +47,10 @@ def level(value: float | None) -> str:
 
 
 def signed_share(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value * 100:+.1f}{_NBSP}%"
+    """0.031 → `+3.1 %`; what rounds to nothing has no sign."""
+    if value is None:
+        return UNKNOWN
+    return f"{value * 100:+.1f}{_NBSP}%" if abs(value) >= 0.0005 else f"0.0{_NBSP}%"
 
 
 def _digits(value: float) -> str:

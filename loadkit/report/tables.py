@@ -129,7 +129,7 @@ def ledger(summary: RunSummary) -> Table:
             line.name.replace("_", " "),
             numbers.count(line.client),
             numbers.count(line.server),
-            numbers.UNKNOWN if line.difference is None else f"{line.difference:+,d}",
+            _difference(line.difference),
             line.verdict,
             line.explanation,
         )
@@ -138,6 +138,12 @@ def ledger(summary: RunSummary) -> Table:
     note = "Client: sums over the rows. Server: how far its own counters rose during the run."
     columns = ("<counted", "client", "server", "difference", "<verdict", "<explanation")
     return Table("Ledger", columns, rows, note)
+
+
+def _difference(value: int | None) -> str:
+    if value is None:
+        return numbers.UNKNOWN
+    return f"{value:+,d}" if value else "0"
 
 
 def littles_law(summary: RunSummary) -> Table | None:
@@ -172,7 +178,9 @@ def server(summary: RunSummary) -> Table | None:
     means = summary.server
     known = (
         ("running, time mean", means.running, numbers.level),
+        ("slots in use, time mean", means.slot_use_share, numbers.share),
         ("waiting, time mean", means.waiting, numbers.level),
+        ("waiting, peak", means.waiting_peak, numbers.count),
         ("KV cache in use, time mean", means.kv_usage_ratio, numbers.share),
         ("KV cache in use, peak", means.kv_usage_peak_ratio, numbers.share),
         ("queue wait, mean of its histogram", means.queue_wait_s, numbers.seconds),
