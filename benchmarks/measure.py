@@ -31,6 +31,15 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Cores:
+    """Mean number of cores that others than the client used while it ran."""
+
+    server: float
+    foreign: float
+    """Processes that have no part in the measurement: with much of it a row says little."""
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One client at one rate. What each figure means is told in README.md."""
 
@@ -48,7 +57,7 @@ class Row:
     cpu_us_per_token: float
     cpu_all_us_per_token: float
     rss_mib: float
-    server_cpu_share: float
+    cores: Cores
     errors: dict[str, int]
 
     def as_json(self) -> dict[str, Any]:
@@ -118,7 +127,7 @@ def measure(
     ledger: dict[str, dict[str, Any]],
     *,
     measured_ids: set[str],
-    server_cpu_share: float,
+    cores: Cores,
 ) -> Row:
     asked = [r for r in record["requests"] if r["request_id"] in measured_ids]
     pairs, errors = join(asked, ledger)
@@ -138,7 +147,7 @@ def measure(
         cpu_us_per_token=record["cpu_s"] * us_per_token,
         cpu_all_us_per_token=record["cpu_all_s"] * us_per_token,
         rss_mib=record["rss_bytes"] / 2**20,
-        server_cpu_share=server_cpu_share,
+        cores=cores,
         errors=errors,
     )
 

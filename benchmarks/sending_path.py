@@ -8,13 +8,15 @@ prints the table, writes it under benchmarks/results/ and exits 1 when a promise
 import argparse
 import os
 import platform
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -28,11 +30,13 @@ sys.path.insert(0, str(HERE / "clients"))
 
 from bounds import PEERS, US, Check, check  # noqa: E402
 from common import Plan  # noqa: E402
-from measure import Row, Spread, measure, read_ledger  # noqa: E402
+from measure import Cores, Row, Spread, measure, read_ledger  # noqa: E402
 
 SLACK_S = 120.0
 """What a client may take beyond its schedule."""
 PROMPT_TOKENS = 64
+QUIET_CORES = 0.1
+"""CPU of other processes from which on a row is called doubtful."""
 TITLES = {
     "requests": "`requests` under gevent",
     "fasthttp": "Locust FastHttpUser, `readline`",
@@ -48,6 +52,29 @@ class Server:
     ledger: Path
     cpu_s: float = 0.0
     """User and system time when it was stopped."""
+
+
+@dataclass(slots=True)
+class Bystanders:
+    """CPU of all processes but this one's children."""
+
+    began_s: float = field(default_factory=time.monotonic)
+    cpu_s: float = field(default_factory=lambda: machine_cpu_s() - children_cpu_s())
+
+    def cores(self) -> float:
+        """Mean number of cores since the start; call it once our processes were waited for."""
+        spent_s = machine_cpu_s() - children_cpu_s() - self.cpu_s
+        return max(0.0, spent_s / (time.monotonic() - self.began_s))
+
+
+def machine_cpu_s() -> float:
+    times = psutil.cpu_times()
+    return float(sum(times) - times.idle - times.iowait - times.guest - times.guest_nice)
+
+
+def children_cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 @contextmanager
@@ -78,6 +105,7 @@ def schedule(rate_rps: float, duration_s: float, seed: int) -> list[float]:
 def run_client(client: str, rate_rps: float, args: argparse.Namespace) -> Row:
     offsets_s = schedule(rate_rps, args.warmup + args.duration, args.seed)
     requests = [(f"r{i:06d}", offset_s) for i, offset_s in enumerate(offsets_s)]
+    bystanders = Bystanders()
     with tempfile.TemporaryDirectory(prefix="sending-path-") as name:
         folder = Path(name)
         with exact_server(folder, args.tokens, args.grid_ms) as server:
@@ -92,7 +120,7 @@ def run_client(client: str, rate_rps: float, args: argparse.Namespace) -> Row:
             orjson.loads((folder / "record.json").read_bytes()),
             read_ledger(server.ledger),
             measured_ids={name for name, offset_s in requests if offset_s >= args.warmup},
-            server_cpu_share=server.cpu_s / (args.warmup + args.duration),
+            cores=Cores(server.cpu_s / (args.warmup + args.duration), bystanders.cores()),
         )
 
 
@@ -119,7 +147,7 @@ def cells(row: Row) -> tuple[str, ...]:
         _three(row.ttft_error_ms),
         _three(row.itl_error_ms),
         _two(row.send_lag_ms),
-        f"{row.arrival_lag_ms.p99:.2f}",
+        _ms(row.arrival_lag_ms.p99),
         cpu,
         f"{row.rss_mib:.0f}",
         _two(row.server_late_ms),
@@ -127,11 +155,16 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def _two(spread: Spread) -> str:
-    return f"{spread.p50:.2f} / {spread.p99:.2f}"
+    return f"{_ms(spread.p50)} / {_ms(spread.p99)}"
 
 
 def _three(spread: Spread) -> str:
-    return f"{_two(spread)} / {spread.max:.1f}"
+    return f"{_two(spread)} / {_ms(spread.max)}"
+
+
+def _ms(value: float) -> str:
+    """Three digits, down to a microsecond."""
+    return f"{value:.{3 if value < 1 else 2 if value < 10 else 1 if value < 100 else 0}f}"
 
 
 def machine() -> str:
@@ -145,12 +178,15 @@ def machine() -> str:
     )
 
 
+def doubts(row: Row) -> Iterator[str]:
+    for why, n in row.errors.items():
+        yield f"{n} requests not measured, {why}"
+    if row.cores.foreign > QUIET_CORES:
+        yield f"other processes took {row.cores.foreign:.1f} cores meanwhile"
+
+
 def markdown(rows: list[Row], checks: list[Check], where: str, args: argparse.Namespace) -> str:
-    notes = [
-        f"- {row.rate_rps:g}/s {row.client}: {n} requests not measured, {why}"
-        for row in rows
-        for why, n in row.errors.items()
-    ]
+    notes = [f"- {row.rate_rps:g}/s {row.client}: {note}" for row in rows for note in doubts(row)]
     steps = f" in steps of {args.grid_ms:g} ms" if args.grid_ms else ""
     setting = (
         f"Poisson arrivals, {args.tokens} tokens a stream{steps}, {args.duration:g} s after "
