@@ -95,7 +95,8 @@ def test_any_cutting_gives_the_same_facts_and_each_instant_is_that_of_the_comple
     draw: st.DataObject, made: list[Piece], bom: bool
 ) -> None:
     wire = (b"\xef\xbb\xbf" if bom else b"") + b"".join(piece.wire for piece in made)
-    cuts = draw.draw(st.lists(st.integers(0, len(wire)), max_size=20).map(sorted))
+    some = st.lists(st.integers(0, len(wire)), max_size=20).map(sorted)
+    cuts = draw.draw(some | st.just(list(range(len(wire)))))  # or every byte by itself
     edges = [0, *cuts, len(wire)]
 
     reader = StreamReader("completions")
@@ -123,6 +124,60 @@ def test_arbitrary_bytes_never_raise_and_cutting_them_changes_nothing(
     for start, end in pairwise(edges):
         cut.feed(1.0, wire[start:end])
     assert whole.finish() == cut.finish()
+
+
+SCRAPS = st.sampled_from(
+    [
+        *(b"data", b":", b" ", b"\n", b"\r", b"\r\n", b"\n\n", b"\xef\xbb\xbf", b"event: x"),
+        *(b"data: ", b"{}", b"[DONE]", b'{"choices":', b'[{"text":"a"}]}'),
+        b'data: {"choices":[{"text":"a"}]}\n',
+    ]
+)
+
+
+def events_by_the_letter(stamped: list[tuple[float, int]]) -> list[tuple[float, bytes]]:
+    """The data of every event, byte by byte as the standard describes a stream, with its instant."""
+    events, data, line, last = [], None, b"", 0
+    raw = stamped
+    if bytes(byte for _, byte in raw[:3]) == b"\xef\xbb\xbf":
+        raw = raw[3:]
+    for stamp, byte in [*raw, (raw[-1][0], -1), (raw[-1][0], -1)] if raw else []:
+        if byte == 10 and last == 13:
+            last = byte
+            continue
+        last = byte
+        if byte not in (10, 13, -1):  # -1 ends the last line and the last event
+            line += bytes([byte])
+        elif line:
+            name, _, value = line.partition(b":")
+            if name == b"data":
+                value = value[1:] if value[:1] == b" " else value
+                data = value if data is None else data + b"\n" + value
+            line = b""
+        elif data is not None:
+            events.append((stamp, data))
+            data = None
+    return events
+
+
+@settings(max_examples=500)
+@given(st.lists(st.lists(SCRAPS, max_size=4).map(b"".join), max_size=12))
+def test_scraps_of_streams_are_read_by_the_letter_of_the_standard(parts: list[bytes]) -> None:
+    stamped = [(float(n), byte) for n, part in enumerate(parts, start=1) for byte in part]
+    content, done, malformed = [], False, 0
+    for stamp, data_ in events_by_the_letter(stamped):
+        try:
+            document = json.loads(data_.decode())
+        except ValueError:
+            done |= data_.strip() == b"[DONE]"
+            malformed += data_.strip() != b"[DONE]"
+            continue
+        malformed += not isinstance(document, dict)
+        if isinstance(document, dict) and document.get("choices"):
+            content.append(stamp)
+    reply = read(*parts)
+    assert reply.content_stamps_s == tuple(content)
+    assert (reply.done, reply.malformed_events) == (done, malformed)
 
 
 def read(*parts: bytes, api: str = "completions") -> Reply:

@@ -160,6 +160,13 @@ def test_a_restart_behind_a_gap_is_still_seen() -> None:
     assert any("server restarted" in note for note in seen.notes)
 
 
+def test_a_counter_that_vanished_and_came_back_lower_is_a_restart() -> None:
+    other = "vllm:prompt_tokens_total 9\n"
+    seen = scraped(in_turn(preemptions(5) + other, other, preemptions(1) + other))
+    assert len(seen.notes) == 1
+    assert "preemptions_total fell" in seen.notes[0]
+
+
 def test_several_servers_are_told_apart() -> None:
     seen = scraped(text(preemptions(1)), paths=("/a/metrics", "/b/metrics"))
     targets = {s.target.rpartition("/")[2] for s in seen.batches[0]}
