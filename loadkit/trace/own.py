@@ -169,7 +169,9 @@ def _typed(source: Source, columns: dict[str, Any], table: pa.Table) -> Raw:
         ) from error
     meta = json.loads((table.schema.metadata or {}).get(META_KEY, b"{}"))
     raw = _raw("parquet", {name: typed[name] for name in columns}, Names({}))
-    return replace(raw, facts={"origin": meta} if meta else {})
+    if not meta:
+        return raw
+    return replace(raw, facts={"origin": meta, "time_resolution_s": meta.get("time_resolution_s")})
 
 
 def _raw(name: str, columns: dict[str, Any], names: Names) -> Raw:

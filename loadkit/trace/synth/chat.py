@@ -104,6 +104,8 @@ def _played(
     at_s, think_s = starts_s, np.full(starts_s.size, np.nan)
     steps: list[_Turns] = []
     for turn in range(chat.turns_max):
+        if turn and not alive.size:
+            break
         output = from_quantiles(chat.output_tokens, alive.size, rng)
         steps.append(_Turns(alive, np.full(alive.size, turn), at_s, think_s, prompt, output))
         gap_s = scale * rng.lognormal(*chat.gap_s, alive.size)

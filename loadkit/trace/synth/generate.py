@@ -84,7 +84,7 @@ def _batch_tables(spec: Resolved) -> list[pa.Table]:
     if not rows:
         return []
     batch, day = spec.tables.batch, Day(spec.day_s, spec.start_hour)
-    grid = grid_s(0.0, spec.duration_s)[:-1]
+    grid = grid_s(0.0, spec.duration_s)
     return [
         _batch_table(
             spec.preset, batch.pipelines, batch_rows(batch, rows, grid, day, _rng(spec, _JOBS))
@@ -172,6 +172,7 @@ def _meta(spec: Resolved, rows: int) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "t0_utc": None,
+        "time_resolution_s": 1e-6,
         "sources": [{"name": f"synth.{spec.preset}", "sha256": spec.identity, "known": None}],
         "format": "synthetic",
         "rows_read": rows,

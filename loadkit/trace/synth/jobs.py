@@ -64,6 +64,7 @@ def _submits_s(
     batch: Batch, count: int, grid: Seconds, day: Day, rng: np.random.Generator
 ) -> Seconds:
     """Uniform over the submit hours that the trace covers (else over all of it), sorted."""
+    grid = grid[:-1]  # a job at the very end would lie outside
     first, last = batch.submit_hours
     open_now = (day.hours(grid) - first) % HOURS < last - first
     covered = np.cumsum(open_now) if open_now.any() else np.arange(1.0, grid.size + 1)
