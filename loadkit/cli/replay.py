@@ -4,7 +4,6 @@ import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit, urlunsplit
 
 import typer
 
@@ -165,7 +164,7 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         scrape=scrape,
         web_port=web,
         attached=attached,
-        command=("loadkit", *sys.argv[1:]),
+        command=_recorded_command(sys.argv[1:]),
     )
     _replay(options, json)
 
@@ -175,11 +174,13 @@ def _replay(options: Any, json: bool) -> None:
     from loadkit.replay import replay as run_replay
     from loadkit.report import terminal_summary
 
-    summary = run_replay(options, say=lambda text: typer.echo(text, err=True))
+    summary, error = run_replay(options, say=lambda text: typer.echo(text, err=True))
     if json:
         print_json(to_json(summary))
     else:
         typer.echo(terminal_summary(summary), err=options.attached)
+    if error is not None:
+        raise error
     raise typer.Exit(exit_code(summary))
 
 
@@ -196,21 +197,26 @@ def _dry_run(trace: Path, trace_format: str | None, transforms: Any, json: bool)
 
 
 def _base_url(text: str) -> str:
-    """A usable base URL without credentials. Raises InputError."""
+    """The server's URL without the part that loadkit adds itself. Raises InputError without one."""
     if not text:
         raise InputError(
             "no target", hint="--target http://HOST:PORT, or --dry-run to send nothing"
         )
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"--target {text!r} is not an http(s) URL", hint="http://127.0.0.1:8000")
-    if parts.username or parts.password:
-        raise InputError(
-            "--target holds a user name or password",
-            hint="keep secrets out of the command line: use --api-key-env or --header with $VAR",
+    return text.rstrip("/").removesuffix("/v1")
+
+
+def _recorded_command(arguments: list[str]) -> tuple[str, ...]:
+    """The command line for the manifest: values of headers are kept only where they name a variable."""
+    told = ["loadkit"]
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        flag, _, header = (
+            argument.partition("=") if argument.startswith("--header=") else ("", "", "")
         )
-    path = parts.path.rstrip("/").removesuffix("/v1")
-    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+        text = header if flag else argument if before == "--header" else ""
+        name, colon, value = text.partition(":")
+        hidden = f"{name}: ***" if colon and "$" not in value else text
+        told.append(f"{flag}={hidden}" if flag else hidden or argument)
+    return tuple(told)
 
 
 def _headers(texts: list[str] | tuple[()]) -> dict[str, str]:

@@ -30,6 +30,7 @@ class CommandUser(ReplayUser):
 
 def main() -> None:
     options = _options()
+    del sys.argv[1:]  # Locust's web interface reads the command line too
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides what Ctrl-C means
     environment = Environment(user_classes=[CommandUser], stop_timeout=0)

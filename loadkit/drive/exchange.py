@@ -75,7 +75,7 @@ class Instants(NamedTuple):
 
 def decode(api: Api, response: Response) -> Iterator[Reply | None]:
     """Yield None after every slice of work, and the Reply at last."""
-    if "text/event-stream" not in response.headers.get("content-type", ""):
+    if not _is_stream(response):
         yield read_body(api, b"".join(data for _, data in response.chunks))
         return
     reader = StreamReader(api)
@@ -140,6 +140,14 @@ def unsent_record(send: Send, due_s: float, status: Status, error: str | None) -
 def header_safe(text: str) -> str:
     """Any text as a header value: ids that need no escape stay as they are."""
     return quote(text, safe=" ~:/._-#@+=,;()[]")[:256]
+
+
+def _is_stream(response: Response) -> bool:
+    """By its type or, behind a gateway that sends another one, by its first bytes."""
+    if "text/event-stream" in response.headers.get("content-type", ""):
+        return True
+    start = response.chunks[0][1].lstrip() if response.chunks else b""
+    return start.startswith((b"data:", b"event:", b":"))
 
 
 def _outcome(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from loadkit.analysis import RunSummary, summarize
+from loadkit.errors import LoadkitError, RunError
 from loadkit.records import SCHEDULE_SCHEMA, RunDir, to_table, write_table
 from loadkit.replay.finish import complete, schedule_rows
 from loadkit.replay.options import ReplayOptions
@@ -18,20 +19,23 @@ __all__ = ["ReplayOptions", "replay"]
 Say = Callable[[str], None]
 
 
-def replay(options: ReplayOptions, say: Say) -> RunSummary:
+def replay(options: ReplayOptions, say: Say) -> tuple[RunSummary, LoadkitError | None]:
     """Replay, measure, write, judge and report. Blocks until all is done.
 
-    Raises TraceError, InputError or TargetError before anything is sent, RunError when the run
-    directory cannot be written. What a server does to the requests is a result, not an error.
+    What ended the run early without being the user's wish (a full disk, a target that is gone) comes
+    back beside the summary. Raises TraceError, InputError or TargetError before anything is sent, and
+    RunError when nothing can be written. What a server does to requests is a result, not an error.
     """
     run, ending = asyncio.run(_run(options, say))
     summary = summarize(run)
-    verdict = {"valid": summary.validity.valid, "reasons": list(summary.validity.reasons)}
-    replace(run.manifest(), validity=verdict).write(run.manifest_path)
-    write_report(run, summary)
-    if ending.error is not None:
-        raise ending.error
-    return summary
+    try:
+        verdict = {"valid": summary.validity.valid, "reasons": list(summary.validity.reasons)}
+        replace(run.manifest(), validity=verdict).write(run.manifest_path)
+        write_report(run, summary)
+    except RunError:
+        if ending.error is None:  # a full disk is told once, where it was first met
+            raise
+    return summary, ending.error
 
 
 async def _run(options: ReplayOptions, say: Say) -> tuple[RunDir, Ending]:

@@ -11,7 +11,7 @@ from typing import Any
 from loadkit import __version__, prompts, schedule, trace
 from loadkit.drive.plan import Plan
 from loadkit.engines import ENGINES, encode_body
-from loadkit.errors import InputError
+from loadkit.errors import InputError, LoadkitError
 from loadkit.model import Target, Trace
 from loadkit.observe.preflight import TargetInfo, identify, probe
 from loadkit.prompts import Calibration, PromptMaker
@@ -88,8 +88,10 @@ class _Prober:
         """With the overhead of this engine (0, or 1 for a BOS token); None where ids do not serve."""
         try:
             counted = await self._counted(calibration, prompts.PROBE_WORDS)
-        except InputError:  # these ids are outside its vocabulary, or ids are not taken at all
-            return None
+        except (
+            LoadkitError
+        ):  # outside its vocabulary (a 400 here, a 500 there), or not taken at all
+            return None  # whatever else is wrong with the target, the next probe says
         overhead = 0 if counted is None else counted - prompts.PROBE_WORDS
         return replace(calibration, overhead_tokens=overhead) if overhead in (0, 1) else None
 

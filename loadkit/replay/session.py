@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from loadkit.drive.launch import Driver, attached, last_words, launched
 from loadkit.engines import ENGINES
-from loadkit.errors import RunError
+from loadkit.errors import LoadkitError, RunError, TargetError
+from loadkit.observe.alive import why_silent
 from loadkit.observe.scrape import Scraper
 from loadkit.records import Manifest, RunDir
 from loadkit.replay.options import ReplayOptions
@@ -23,8 +24,8 @@ class Ending:
     state: Literal["finished", "stopped", "failed"]
     why: str
     at_s: float
-    error: RunError | None = None
-    """The disk refused: to be shown when everything else is in place."""
+    error: LoadkitError | None = None
+    """To be shown when everything else is in place: the disk refused, the target is gone."""
 
 
 class Session:
@@ -52,7 +53,7 @@ class Session:
                 ticker.cancel()
                 self._scrape_end.set()
         self._progress.end()
-        return self._ended()
+        return await self._judged()
 
     @contextlib.asynccontextmanager
     async def _driver(self) -> AsyncIterator[Driver]:
@@ -140,12 +141,20 @@ class Session:
         self,
         state: Literal["finished", "stopped", "failed"],
         why: str,
-        error: RunError | None = None,
+        error: LoadkitError | None = None,
     ) -> None:
         """The first reason is the reason."""
         if self._ending is None:
             self._ending = Ending(state, why, max(0.0, self._recorder.elapsed_s), error)
 
-    def _ended(self) -> Ending:
+    async def _judged(self) -> Ending:
+        """The ending, with the question whether the target has survived the run."""
         assert self._ending is not None
-        return self._ending
+        plan = self._prepared.plan
+        silent = await why_silent(plan.target, plan.engine)
+        if silent is None or self._ending.error is not None:
+            return self._ending
+        what = f"{plan.target.url} does not answer any more ({silent})"
+        self._recorder.note(what)
+        hint = f"what it did before is in {self._run.path}; look at the log of the server"
+        return replace(self._ending, error=TargetError(what, hint=hint))
