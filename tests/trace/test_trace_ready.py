@@ -12,7 +12,7 @@ from loadkit.trace import read_table
 
 FOLDER = Path(__file__).parents[2] / "traces"
 COMMANDS = re.findall(
-    r"^loadkit trace (synth .*) -o traces/(\S+)$", (FOLDER / "README.md").read_text(), re.M
+    r"^loadkit trace (synth .*) -o traces/(\S+)$", (FOLDER / "README.md").read_text(), re.MULTILINE
 )
 
 
