@@ -79,6 +79,8 @@ def draw(
     with _our_style(name):
         figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
         paint(figure)
+        figure.draw_without_rendering()  # lay out once, not once per format
+        figure.set_layout_engine("none")
         svg, png = io.StringIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Title": title})
         figure.savefig(png, format="png", dpi=144, facecolor="white", metadata={"Software": None})

@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,28 +27,39 @@ def write_report(run: RunDir, summary: RunSummary) -> ReportPaths:
 
     Raises RunError when the disk refuses.
     """
-    drawn = charts(summary)
     folder = run.report_dir
+    with _disk_errors(folder):
+        folder.mkdir(exist_ok=True)
+    drawn = charts(summary)
     files = {
         **{f"{chart.name}.png": chart.png for chart in drawn},
         "summary.json": json.dumps(to_json(summary), indent=2, allow_nan=False).encode() + b"\n",
         "summary.md": markdown(summary).encode(),
         "index.html": page(summary, drawn).encode(),
     }
+    with _disk_errors(folder):
+        _put(folder, files)
+    pngs = tuple(folder / f"{chart.name}.png" for chart in drawn)
+    return ReportPaths(folder / "index.html", folder / "summary.md", folder / "summary.json", pngs)
+
+
+def _put(folder: Path, files: Mapping[str, bytes]) -> None:
+    for stale in folder.glob("*.png"):
+        if stale.name not in files:
+            stale.unlink()
+    for name, content in files.items():
+        _replace(folder / name, content)
+
+
+@contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
     try:
-        folder.mkdir(exist_ok=True)
-        for stale in folder.glob("*.png"):
-            if stale.name not in files:
-                stale.unlink()
-        for name, content in files.items():
-            _replace(folder / name, content)
+        yield
     except OSError as error:
         raise RunError(
             f"{folder}: the report cannot be written ({os.strerror(error.errno or 0)})",
             hint="the rows are safe: free some disk and run `loadkit report` again",
         ) from error
-    pngs = tuple(folder / f"{chart.name}.png" for chart in drawn)
-    return ReportPaths(folder / "index.html", folder / "summary.md", folder / "summary.json", pngs)
 
 
 def _replace(path: Path, content: bytes) -> None:

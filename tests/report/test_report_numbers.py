@@ -10,7 +10,8 @@ NBSP = "\N{NO-BREAK SPACE}"
 @pytest.mark.parametrize(
     ("value_s", "text"),
     [
-        (None, "–"), (0.0, "0 ms"), (0.000834, "834 µs"), (0.00431, "4.31 ms"), (0.0431, "43.1 ms"),
+        (None, numbers.UNKNOWN),
+        (0.0, "0 ms"), (0.000834, "834 µs"), (0.00431, "4.31 ms"), (0.0431, "43.1 ms"),
         (0.431, "431 ms"), (0.99951, "1.00 s"), (8.177, "8.18 s"), (75.0, "75.0 s"), (302.3, "302 s"),
         (754.0, "12.6 min"), (86_400.0, "24 h 0 min"),
     ],
@@ -22,7 +23,7 @@ def test_seconds_take_the_unit_that_reads_best(value_s: float | None, text: str)
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, "–"),
+        (None, numbers.UNKNOWN),
         (1.0, "100 %"),
         (0.99999, "> 99.9 %"),
         (0.0, "0 %"),
