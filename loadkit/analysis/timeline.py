@@ -13,7 +13,7 @@ from loadkit.analysis.metrics import METRICS
 from loadkit.analysis.quantiles import quantile
 from loadkit.model import ServerMetric
 
-MOST_BINS = 120
+MOST_BINS = 60
 MOST_POINTS = 1500
 _IN_FLIGHT_POINTS = 600
 _WIDTHS_S = (0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400)
@@ -27,10 +27,12 @@ class LaneSeries:
     ttft_p99_s: Array
     points: Array
     """At most `MOST_POINTS` evenly picked (due instant, TTFT) pairs, shape (n, 2)."""
+    due: Array
+    """Of the requests with a deadline, how many were due by the end of each bin ..."""
     deadlines: Array
-    """Deadlines, per bin end: how many have passed ..."""
+    """... how many deadlines had passed ..."""
     in_time: Array
-    """... and how many of those requests were finished ok by their deadline."""
+    """... and how many had ended ok and in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,9 @@ def _lane_series(rows: pd.DataFrame, edges_s: Array) -> LaneSeries:
         ttft_p50_s=_per_bin(groups, 0.5, len(edges_s) - 1),
         ttft_p99_s=_per_bin(groups, 0.99, len(edges_s) - 1),
         points=np.column_stack([due_s, ttft_s]).astype(float)[::every],
-        deadlines=_passed(bound, edges_s),
-        in_time=_passed(kept, edges_s),
+        due=_passed(bound["scheduled_s"], edges_s),
+        deadlines=_passed(bound["deadline_s"], edges_s),
+        in_time=_passed(kept["finished_s"], edges_s),
     )
 
 
@@ -116,9 +119,9 @@ def _per_bin(groups: "pd.api.typing.SeriesGroupBy", q: float, bins: int) -> Arra
     return values
 
 
-def _passed(rows: pd.DataFrame, edges_s: Array) -> Array:
-    deadlines = np.sort(rows["deadline_s"].to_numpy(float))
-    return np.searchsorted(deadlines, edges_s[1:], "right").astype(float)
+def _passed(instants_s: pd.Series, edges_s: Array) -> Array:
+    ordered = np.sort(instants_s.to_numpy(float))
+    return np.asarray(np.searchsorted(ordered, edges_s[1:], "right"), dtype=np.float64)
 
 
 def _server(facts: Facts) -> dict[str, tuple[Array, Array]]:

@@ -81,7 +81,7 @@ def _ended(facts: Facts) -> Check:
     state, why = facts.manifest.state, facts.manifest.ended_why or "no reason given"
     if state == "running":
         text = (
-            f"the run was never ended: its command was killed, the last row is of {facts.end_s:.1f} s "
+            f"the run was never ended: its command was killed, the last row is from {facts.end_s:.1f} s "
             "(or it is still running)"
         )
         return Check("run ended", "invalid", text)

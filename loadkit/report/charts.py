@@ -7,6 +7,7 @@ from matplotlib.ticker import PercentFormatter
 
 from loadkit.analysis import METRICS, RunSummary
 from loadkit.report.figures import (
+    BAD,
     MUTED,
     SECONDS,
     Chart,
@@ -49,7 +50,7 @@ def _timeline(summary: RunSummary) -> Chart:
         )
         for panel, axes in zip(panels, grid[:, 0], strict=True):
             panel.paint(axes)
-            axes.margins(x=0)
+            axes.set_xlim(0, summary.timeline.edges_s[-1])
         grid[-1, 0].set_xlabel("seconds from the start of the run")
 
     caption = (
@@ -154,24 +155,29 @@ def _deadlines(summary: RunSummary) -> Chart | None:
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
         for lane in lanes:
-            series = line.lanes[lane]
-            axes.plot(
-                line.edges_s[1:],
-                series.deadlines,
-                color=MUTED,
-                linewidth=1,
-                label=f"{lane}: deadlines passed",
-            )
-            axes.plot(
-                line.edges_s[1:],
-                series.in_time,
-                color=colours[lane],
-                label=f"{lane}: of these, done in time",
-            )
-        axes.margins(x=0)
+            _progress(axes, summary, lane, colours[lane])
+        axes.set_xlim(0, line.edges_s[-1])
         axes.set_ylim(bottom=0)
         axes.set_xlabel("seconds from the start of the run")
         legend(axes)
 
-    caption = "Cumulative. The distance between the lines is the work that missed its deadline."
-    return draw("deadlines", "Deadlines", caption, 1.8, paint)
+    caption = (
+        "Cumulative numbers of requests that have a deadline. Where deadlines passed rise above done in "
+        "time, work was late; deadlines beyond the end of the run do not appear."
+    )
+    return draw("deadlines", "Work done by its deadline", caption, 1.8, paint)
+
+
+def _progress(axes: Axes, summary: RunSummary, lane: str, colour: str) -> None:
+    ends_s, series = summary.timeline.edges_s[1:], summary.timeline.lanes[lane]
+    dashes = (0, (3, 1.5))
+    axes.plot(ends_s, series.due, color=MUTED, linewidth=1, label=f"{lane} due")
+    axes.plot(ends_s, series.in_time, color=colour, label=f"{lane} done in time")
+    axes.plot(
+        ends_s,
+        series.deadlines,
+        color=BAD,
+        linestyle=dashes,
+        linewidth=1,
+        label=f"{lane} deadlines",
+    )

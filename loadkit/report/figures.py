@@ -88,6 +88,8 @@ def draw(
 
 
 _LONGEST_LABEL = 28
+_LEAST_SPAN = 4.0
+"""Ratio of the ends of a logarithmic axis."""
 
 
 def legend(axes: Axes, columns: int = 7) -> None:
@@ -108,6 +110,10 @@ def shortened(text: str) -> str:
 def log_seconds(axis: Axis) -> None:
     """Label a logarithmic axis of seconds, with 2 and 5 between the decades where there is room."""
     low_s, high_s = axis.get_view_interval()
+    if high_s < _LEAST_SPAN * low_s:  # all values alike: a picture of rounding errors helps nobody
+        middle_s = (low_s * high_s) ** 0.5
+        low_s, high_s = middle_s / _LEAST_SPAN**0.5, middle_s * _LEAST_SPAN**0.5
+        axis.set_view_interval(low_s, high_s, ignore=True)
     subs = (1, 2, 5) if high_s / max(low_s, 1e-12) < 60 else (1,)
     axis.set_major_locator(LogLocator(subs=subs, numticks=20))
     axis.set_minor_locator(NullLocator())

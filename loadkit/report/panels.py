@@ -87,7 +87,7 @@ def _ttft_of_lane(
         series.points[:, 0], series.points[:, 1], ".", color=colour, alpha=0.35, markersize=2.5,
         markeredgewidth=0, rasterized=True,
     )  # fmt: skip
-    axes.plot(middle_s, series.ttft_p50_s, color=colour, label=name)
+    axes.plot(middle_s, series.ttft_p50_s, ".-", markersize=3, color=colour, label=name)
     axes.plot(middle_s, series.ttft_p99_s, color=colour, linestyle=(0, (3, 1.5)), linewidth=1)
     for result in summary.slos:
         if result.slo.lane == name and result.slo.metric == "ttft":

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from loadkit.analysis import LaneSummary, RunSummary
+from loadkit.analysis import LaneSummary, RunSummary, slo_text
 from loadkit.report import numbers
 
 _PARTS = {
@@ -92,6 +92,8 @@ def _slos(summary: RunSummary) -> str:
     if not summary.slos:
         return ""
     met = sum(result.met is True for result in summary.slos)
+    if len(summary.slos) == 1:
+        return f"The SLO ({slo_text(summary.slos[0].slo)}) was {'met' if met else 'not met'}."
     return f"{met} of {len(summary.slos)} SLOs were met."
 
 
@@ -135,7 +137,7 @@ def what_ran(summary: RunSummary) -> list[tuple[str, str]]:
         ),
         ("Started", manifest.created_utc),
         ("Workers", f"{manifest.workers}, seed {manifest.seed}"),
-        ("Ended", f"{manifest.state}: {manifest.ended_why or 'nobody could say why'}"),
+        ("Ended", f"{manifest.state}: {manifest.ended_why or 'nobody ended it'}"),
     )
     return [(name, value) for name, value in pairs if value]
 
@@ -163,4 +165,9 @@ def _transform(name: str, value: object) -> str:
 def _mapping(values: object) -> str:
     if not isinstance(values, Mapping):
         return ""
-    return ", ".join(f"{key} {value}" for key, value in values.items() if value is not None)
+    return ", ".join(f"{key} {_plain(value)}" for key, value in values.items() if value is not None)
+
+
+def _plain(value: object) -> str:
+    """16.0 → `16`: JSON knows one kind of number."""
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
