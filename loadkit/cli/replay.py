@@ -3,13 +3,13 @@
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from loadkit import units
 from loadkit.cli.output import print_json
-from loadkit.errors import InputError
+from loadkit.errors import InputError, LoadkitError
 from loadkit.model import Target
 
 _SECRET_HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key", "cookie")
@@ -125,6 +125,7 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
     Exit codes: 0 done, 1 an SLO failed, 2 bad usage or input, 3 run invalid, 4 target unreachable.
     """
     from loadkit.replay import ReplayOptions
+    from loadkit.replay import replay as run_replay
     from loadkit.schedule import Transforms
 
     transforms = Transforms(
@@ -152,7 +153,7 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
             ca_file=None if ca_file is None else str(ca_file),
             insecure=insecure,
         ),
-        output=output or _default_output(trace),
+        output=output or default_output(trace.name.partition(".")[0]),
         transforms=transforms,
         slos=tuple(units.slo(text) for text in slo or ()),
         workers=workers,
@@ -166,19 +167,19 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         attached=attached,
         command=_recorded_command(sys.argv[1:]),
     )
-    _replay(options, json)
+    summary, error = run_replay(options, say=lambda text: typer.echo(text, err=True))
+    finish(summary, error, json=json, attached=attached)
 
 
-def _replay(options: Any, json: bool) -> None:
+def finish(summary: Any, error: LoadkitError | None, *, json: bool, attached: bool) -> NoReturn:
+    """Show a finished run and leave with its exit code, or with that of the error which ended it."""
     from loadkit.analysis import exit_code, to_json
-    from loadkit.replay import replay as run_replay
     from loadkit.report import terminal_summary
 
-    summary, error = run_replay(options, say=lambda text: typer.echo(text, err=True))
     if json:
         print_json(to_json(summary))
     else:
-        typer.echo(terminal_summary(summary), err=options.attached)
+        typer.echo(terminal_summary(summary), err=attached)
     if error is not None:
         raise error
     raise typer.Exit(exit_code(summary))
@@ -240,6 +241,6 @@ def _one_of(flag: str, value: str, choices: tuple[str, ...]) -> Any:
     return value
 
 
-def _default_output(trace: Path) -> Path:
-    stem = trace.name.partition(".")[0]
+def default_output(stem: str) -> Path:
+    """A new folder name under `runs/`."""
     return Path("runs") / f"{stem}-{datetime.now():%Y%m%d-%H%M%S}"  # noqa: DTZ005  (local, for people)
