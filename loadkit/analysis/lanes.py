@@ -38,9 +38,9 @@ class LaneSummary:
     """Over the whole run, the drain included."""
     goodput_share: float | None
     deadlines: int
-    """Requests that have one."""
+    """Requests that have one and were not cut, by the end of the run, before it."""
     deadline_share: float | None
-    """Finished ok by their deadline / those that have one."""
+    """Finished ok by their deadline / `deadlines`."""
     latencies: Mapping[str, Quantiles]
     """By the names of `METRICS`."""
     failed_ttft: Quantiles
@@ -88,7 +88,7 @@ def _summarise(facts: Facts, lane: str, tenant: str | None) -> LaneSummary:
     ok = offered["status"] == "ok"
     answered = offered[ok]
     sources = answered["queue_wait_source"].value_counts()
-    with_deadline = offered["deadline_s"].notna()
+    with_deadline = _decided(offered, facts.end_s)
     in_time = ok & (offered["finished_s"] <= offered["deadline_s"])
     completed = int(ok.sum())
     return LaneSummary(
@@ -114,6 +114,12 @@ def _summarise(facts: Facts, lane: str, tenant: str | None) -> LaneSummary:
         preemptions=total(offered["preemptions"]),
         time_parts=time_parts(answered),
     )
+
+
+def _decided(offered: pd.DataFrame, end_s: float) -> pd.Series:
+    """Requests whose deadline was met or missed; of one cut before its deadline nobody can tell."""
+    cut = (offered["status"] == "cancelled") | offered["missing"]
+    return offered["deadline_s"].notna() & ~(cut & (offered["deadline_s"] > end_s))
 
 
 def _latencies(facts: Facts, rows: NDArray[np.bool_]) -> dict[str, Quantiles]:

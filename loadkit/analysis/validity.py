@@ -99,7 +99,10 @@ def _delivered(facts: Facts) -> Check:
         return Check("schedule delivered", "invalid", "not one request was offered")
     if missing:
         lost = f"{missing:,} of {n:,} requests that were due have no row ({missing / n:.1%})"
-        return Check("schedule delivered", "invalid", f"{lost}; counted as dropped")
+        why = " (in flight, or just ended, when it was killed)" * (
+            facts.manifest.state == "running"
+        )
+        return Check("schedule delivered", "invalid", f"{lost}; counted as dropped{why}")
     doubled = facts.duplicate_rows
     if doubled:
         return Check(

@@ -30,7 +30,7 @@ TERMS: tuple[tuple[str, str], ...] = (
     ("rate", "Offered requests / time over which requests were due."),
     ("ok", "The whole answer came. Nothing else enters the latencies."),
     ("goodput", "Requests within the threshold of every SLO of their lane / offered."),
-    ("in time", "Requests that ended ok by their deadline / requests that have one."),
+    ("in time", "Requests that ended ok by their deadline, of those with one that can be judged."),
     ("p50, p90, p99", _NEAREST_RANK),
     ("queue wait source", _SOURCES),
     ("preemption", _PREEMPTION),

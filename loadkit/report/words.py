@@ -6,6 +6,7 @@ from typing import Any
 from loadkit.analysis import LaneSummary, RunSummary, slo_text
 from loadkit.report import numbers
 
+_MOST_LANES = 4
 _PARTS = {
     "queue wait": "waiting in the queue",
     "prefill": "in prefill",
@@ -24,8 +25,10 @@ def answer(summary: RunSummary) -> list[str]:
     if not summary.offered:
         return ["Not one request was offered, so there is nothing to report."]
     whole = (_distrust(summary), _delivered(summary), _failures(summary), _slos(summary))
-    lanes = [(_speed(lane), _where(lane), _good(lane)) for lane in summary.lanes]
-    paragraphs = [whole, *lanes, (_server(summary),)]
+    lanes = [(_speed(lane), _where(lane), _good(lane)) for lane in summary.lanes[:_MOST_LANES]]
+    hidden = len(summary.lanes) - len(lanes)
+    more = (f"The table tells of {hidden} more lanes.",) if hidden else ()
+    paragraphs = [whole, *lanes, more, (_server(summary),)]
     return [text for parts in paragraphs if (text := " ".join(part for part in parts if part))]
 
 

@@ -102,6 +102,18 @@ def test_deadline_share_is_over_the_requests_that_have_a_deadline(tmp_path: Path
     assert lane.deadline_share == pytest.approx(1 / 3)
 
 
+def test_a_deadline_beyond_the_end_of_a_cut_request_is_neither_met_nor_missed(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        answered("in time", 0.0, lane="batch", deadline_s=10.0),
+        failed("cut", 1.0, "cancelled", lane="batch", deadline_s=100.0),
+        failed("cut too late", 1.0, "cancelled", lane="batch", deadline_s=2.0),
+    ]
+    lane = lane_of(tmp_path, rows, "batch", state="stopped", ended_s=5.0, ended_why="Ctrl-C")
+    assert (lane.deadlines, lane.deadline_share) == (2, 0.5)
+
+
 def test_a_retried_request_is_one_request_whose_time_runs_from_its_first_due_instant(
     tmp_path: Path,
 ) -> None:
