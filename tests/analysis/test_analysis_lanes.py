@@ -243,7 +243,7 @@ def test_a_request_of_the_schedule_without_a_row_is_dropped_and_named(tmp_path: 
     rows = [answered(str(i), i * 0.1) for i in range(20)]
     planned = [
         *sends_of(rows),
-        Send("lost", 1.0, "batch", 10, 10, deadline_s=5.0),
+        Send("lost", 1.0, "batch", 10, 10, deadline_s=1.5),
         Send("later", 99.0, "batch", 10, 10),
         Send("reply", 1.1, "batch", 10, 10, parent_id="lost", think_s=0.1),
         Send("due reply", 0.1, "batch", 10, 10, parent_id="1", think_s=0.5),
