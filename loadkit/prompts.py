@@ -20,7 +20,9 @@ from loadkit.model import Send
 POOL_UNITS = 1 << 16
 TOKEN_ID_RANGES = ((1000, 10000), (100, 256))
 """Ids of one width. The first suits every real vocabulary; the second the tiny ones of test models."""
-PROBE_WORDS = 256
+PROBE_UNITS = 256
+"""Length of a probe; less where an eighth of the model's context is less."""
+MIN_TOKENS_PER_WORD, MAX_TOKENS_PER_WORD = 0.2, 20.0
 _HEADER_BITS = 48
 """Distinct starts of prompts: 2^48, so a run of a million has a collision in one of 500 runs."""
 
@@ -71,7 +73,9 @@ def calibrate_text(samples: list[tuple[int, int]]) -> Calibration:
         return Calibration("text", 1.0, tokens - words)
     other_words, other_tokens = more[0]
     slope = (tokens - other_tokens) / (words - other_words)
-    return Calibration("text", slope, round(tokens - slope * words))
+    if not MIN_TOKENS_PER_WORD < slope < MAX_TOKENS_PER_WORD:
+        return Calibration("text")  # no honest count of these words: rows will show how far off
+    return Calibration("text", slope, max(0, round(tokens - slope * words)))
 
 
 def one_token_per_word(words: int, tokens: int) -> bool:

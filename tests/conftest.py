@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytest_plugins = ["replay_helpers"]
+
 READY_WITHIN_S = 30.0
 STOPPED_WITHIN_S = 10.0
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import pandas as pd
+
 from loadkit.analysis import samples
 from loadkit.analysis.facts import Facts
 from loadkit.analysis.ledger import LedgerLine
@@ -61,6 +63,7 @@ def checks_of_the_generator(facts: Facts) -> list[Check]:
             MAX_CPU_WAIT_RATIO,
             "worker wait for CPU",
             "{:.0%}",
+            over="warning",  # what it costs shows as lag, and that has bounds of its own
         ),
         _worker(
             facts,
@@ -74,7 +77,19 @@ def checks_of_the_generator(facts: Facts) -> list[Check]:
 
 
 def checks_of_the_target(facts: Facts, ledger: Sequence[LedgerLine]) -> list[Check]:
-    return [_not_restarted(facts), *(_balances(line) for line in ledger)]
+    return [
+        _not_restarted(facts),
+        *_emulator_on_time(facts),
+        *(_balances(line) for line in ledger),
+    ]
+
+
+def _emulator_on_time(facts: Facts) -> list[Check]:
+    """An emulated engine that cannot keep to its own clock is not the engine it stands for."""
+    rows = samples.of(facts.server, ServerMetric.CLOCK_LATENESS_S)
+    if rows.empty:
+        return []
+    return [_often_over(rows, MAX_SEND_LAG_S, "emulator lateness", "{:.3f} s", "invalid")]
 
 
 def _ended(facts: Facts) -> Check:
@@ -144,9 +159,21 @@ def _send_lag(facts: Facts) -> Check:
     return Check("send lag", "invalid" if lag.p99 > bound_s else "ok", text)
 
 
-def _worker(facts: Facts, name: ServerMetric, bound: float, what: str, form: str) -> Check:
+def _worker(
+    facts: Facts,
+    name: ServerMetric,
+    bound: float,
+    what: str,
+    form: str,
+    over: Literal["invalid", "warning"] = "invalid",
+) -> Check:
     """Over the bound in more than a tenth of the samples of any one worker."""
-    rows = samples.of(facts.workers, name)
+    return _often_over(samples.of(facts.workers, name), bound, what, form, over)
+
+
+def _often_over(
+    rows: pd.DataFrame, bound: float, what: str, form: str, verdict: Literal["invalid", "warning"]
+) -> Check:
     if rows.empty:
         return Check(what, "unknown", f"{what}: not recorded")
     over = (rows["value"] > bound).groupby(rows["target"]).mean()
@@ -155,7 +182,7 @@ def _worker(facts: Facts, name: ServerMetric, bound: float, what: str, form: str
         f"{what} over {form.format(bound)} in {share:.0%} of the samples of {worst}, bound "
         f"{MAX_SHARE_OF_SAMPLES:.0%} (peak {form.format(peak)})"
     )
-    return Check(what, "invalid" if share > MAX_SHARE_OF_SAMPLES else "ok", text)
+    return Check(what, verdict if share > MAX_SHARE_OF_SAMPLES else "ok", text)
 
 
 def _events(facts: Facts, *words: str) -> list[str]:

@@ -16,8 +16,10 @@ from loadkit.engines import (
     lane_headers,
     outcome,
     read_body,
+    recorded_body,
     request_headers,
     request_path,
+    to_json,
 )
 from loadkit.model import RequestRecord, Send, Status
 from loadkit.prompts import PromptMaker
@@ -53,14 +55,21 @@ class RequestWriter:
         return (self._line + lines + "\r\n").encode("latin-1") + body
 
     def _body(self, send: Send) -> bytes:
+        """Recorded text is sent as it was; where only lengths were recorded, a prompt is made."""
+        target, model = self._plan.target, self._plan.model
+        if send.payload is not None:
+            return recorded_body(
+                self._engine, target.api, send.payload, model=model, stream=target.stream
+            )
+        prompt_json = self._prompts.json_for(send) if send.prompt is None else to_json(send.prompt)
         return encode_body(
             self._engine,
-            self._plan.target.api,
-            prompt_json=self._prompts.json_for(send),
-            model=self._plan.model,
+            target.api,
+            prompt_json=prompt_json,
+            model=model,
             output_tokens=send.output_tokens,
             priority=send.priority,
-            stream=self._plan.target.stream,
+            stream=target.stream,
         )
 
 

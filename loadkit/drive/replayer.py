@@ -3,6 +3,7 @@
 Knows gevent, not Locust. Time is absolute throughout, so that no lateness accumulates.
 """
 
+import logging
 import time
 from collections.abc import Callable
 
@@ -22,6 +23,8 @@ DEFAULT_RETRY_PAUSE_S = 1.0
 """Doubled with each attempt; used where a refusal carries no Retry-After."""
 KEEP_ALIVE_RACE_S = 1.0
 """A used-up connection shows within a round trip; later than this the server had the request."""
+
+log = logging.getLogger(__name__)
 
 Sink = Callable[[RequestRecord], None]
 
@@ -77,7 +80,16 @@ class Replayer:
         return roots
 
     def _offer(self, send: Send, due_s: float) -> None:
-        """The life of one request, from preparation to the release of its follow-ups."""
+        """The life of one request. A fault of our own is a row that makes the run invalid."""
+        try:
+            self._live(send, due_s)
+        except Exception as fault:
+            log.exception("request %s", send.request_id)
+            words = f"loadkit failed: {type(fault).__name__}: {fault}"
+            self._sink(unsent_record(send, due_s, "dropped", words[:300]))
+
+    def _live(self, send: Send, due_s: float) -> None:
+        """From preparation to the release of its follow-ups."""
         deadline_in_s = None if send.deadline_s is None else send.deadline_s - due_s
         request = self._writer.request(send, deadline_in_s)
         self._pool.reserve()

@@ -3,7 +3,15 @@
 Opens no socket and reads no clock, so that every cutting of every answer can be tested.
 """
 
-from loadkit.engines.adapters import ENGINES, Engine, encode_body, engine_priority, request_path
+from loadkit.engines.adapters import (
+    ENGINES,
+    Engine,
+    encode_body,
+    engine_priority,
+    recorded_body,
+    request_path,
+    to_json,
+)
 from loadkit.engines.detect import detect_engine, model_cards
 from loadkit.engines.headers import lane_headers, request_headers
 from loadkit.engines.metrics import Exposition, Sample, absent, parse_metrics
@@ -32,7 +40,9 @@ __all__ = [
     "outcome",
     "parse_metrics",
     "read_body",
+    "recorded_body",
     "request_headers",
     "request_path",
     "retry_after_s",
+    "to_json",
 ]

@@ -81,6 +81,11 @@ ENGINES = {
 _PATHS: dict[Api, str] = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
 
+def to_json(text: str) -> bytes:
+    """A prompt's text as the JSON that `encode_body` takes."""
+    return orjson.dumps(text)
+
+
 def request_path(api: Api) -> str:
     return _PATHS[api]
 
@@ -113,6 +118,22 @@ def encode_body(  # noqa: PLR0913 — one keyword per field of the body
         **_stream_fields(engine, api, stream=stream),
     }
     return orjson.dumps(fields)[:-1] + b"," + _prompt_field(api, prompt_json) + b"}"
+
+
+def recorded_body(
+    engine: Engine, api: Api, payload: bytes, *, model: str, stream: bool = True
+) -> bytes:
+    """A recorded request body, verbatim but for the model and the way of answering.
+
+    Raises InputError when it is not a JSON object.
+    """
+    try:
+        fields = orjson.loads(payload)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise InputError("a recorded request body is not a JSON object", hint="look at `payload`")
+    return orjson.dumps({**fields, "model": model, **_stream_fields(engine, api, stream=stream)})
 
 
 def engine_priority(engine: Engine, priority: int) -> int | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from loadkit.analysis import RunSummary, summarize
+from loadkit.drive.launch import last_words
 from loadkit.errors import LoadkitError, RunError
 from loadkit.records import SCHEDULE_SCHEMA, RunDir, to_table, write_table
 from loadkit.replay.finish import complete, schedule_rows
@@ -51,7 +52,7 @@ async def _run(options: ReplayOptions, say: Say) -> tuple[RunDir, Ending]:
     session = Session(options, prepared, run, recorder)
     ending = await session.run()
     complete(run, session.manifest, prepared.schedule, recorder, ending)
-    if ending.state != "failed":
+    if ending.state != "failed" and not last_words(run.work_dir):
         run.remove_work_dir()
     return run, ending
 

@@ -66,6 +66,7 @@ class _Prober:
         self._target, self._salt = target, salt
         self._engine = ENGINES[info.engine]
         self._model, self._models = info.model, info.models
+        self._units = min(prompts.PROBE_UNITS, max(8, (info.max_model_len or 1 << 30) // 8))
 
     async def calibrate(self) -> Calibration:
         """The kind of prompt whose length in tokens comes out right. Raises InputError, TargetError."""
@@ -74,7 +75,7 @@ class _Prober:
                 exact = await self._as_token_ids(Calibration("token_ids", id_range=id_range))
                 if exact is not None:
                     return exact
-        words = prompts.PROBE_WORDS
+        words = self._units
         counted = await self._counted(Calibration("text"), words)
         if counted is None:  # the server counts nothing: planned lengths stay estimates
             return Calibration("text")
@@ -87,12 +88,12 @@ class _Prober:
     async def _as_token_ids(self, calibration: Calibration) -> Calibration | None:
         """With the overhead of this engine (0, or 1 for a BOS token); None where ids do not serve."""
         try:
-            counted = await self._counted(calibration, prompts.PROBE_WORDS)
+            counted = await self._counted(calibration, self._units)
         except (
             LoadkitError
         ):  # outside its vocabulary (a 400 here, a 500 there), or not taken at all
             return None  # whatever else is wrong with the target, the next probe says
-        overhead = 0 if counted is None else counted - prompts.PROBE_WORDS
+        overhead = 0 if counted is None else counted - self._units
         return replace(calibration, overhead_tokens=overhead) if overhead in (0, 1) else None
 
     async def _counted(self, calibration: Calibration, units: int) -> int | None:

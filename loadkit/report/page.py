@@ -19,6 +19,7 @@ def page(summary: RunSummary, charts: Sequence[Chart]) -> str:
     return template.render(
         summary=summary,
         verdict=words.verdict(summary),
+        headline=words.headline(summary),
         answer=words.answer(summary),
         facts=words.what_ran(summary),
         command=" ".join(summary.manifest.command),

@@ -12,7 +12,9 @@ _MOST_REASONS = 3
 
 def terminal_summary(summary: RunSummary) -> Text:
     """The verdict with its reasons, what was delivered, a line per lane, SLOs, where the report lies."""
-    lines = [_verdict(summary), *_reasons(summary.validity.reasons), _delivered(summary)]
+    reasons, warnings = summary.validity.reasons, summary.validity.warnings
+    lines = [_verdict(summary), *_some(reasons, "-", _MOST_REASONS), *_some(warnings, "~", 1)]
+    lines += [_delivered(summary)]
     where = Text(f"report   {summary.path / 'report' / 'index.html'}")
     rest = [*_slos(summary), _server(summary), where]
     room = _MOST_LINES - len(lines) - len(rest)
@@ -21,16 +23,13 @@ def terminal_summary(summary: RunSummary) -> Text:
 
 
 def _verdict(summary: RunSummary) -> Text:
-    style = "bold green" if summary.validity.valid else "bold red"
-    word = words.verdict(summary)
-    warnings = len(summary.validity.warnings)
-    said = f"  {warnings} warning{'s' * (warnings != 1)}, see the report" if warnings else ""
-    return Text.assemble((word, style), (said, "dim"))
+    return Text(words.verdict(summary), "bold green" if summary.validity.valid else "bold red")
 
 
-def _reasons(reasons: list[str]) -> list[Text]:
-    shown = [Text(f"  - {reason}") for reason in reasons[:_MOST_REASONS]]
-    hidden = len(reasons) - _MOST_REASONS
+def _some(texts: list[str], mark: str, most: int) -> list[Text]:
+    """The first of the reasons (-) or warnings (~); the last one shown counts the hidden."""
+    shown = [Text(f"  {mark} {text}") for text in texts[:most]]
+    hidden = len(texts) - most
     return [*shown[:-1], Text(f"{shown[-1]} (and {hidden} more)")] if hidden > 0 else shown
 
 

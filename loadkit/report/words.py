@@ -1,6 +1,7 @@
 """The answer in plain words, put together from the facts: what a reader who was not there needs first."""
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 from loadkit.analysis import LaneSummary, RunSummary, slo_text
@@ -118,6 +119,16 @@ def _server(summary: RunSummary) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def headline(summary: RunSummary) -> str:
+    """The run, the name of its trace without its folder, and what it was replayed against."""
+    target = summary.manifest.target
+    trace = PurePath(str(summary.manifest.trace.get("source", "a trace"))).name
+    served = _joined(target, "engine", "version") or "a target"
+    return (
+        f"{summary.path.name}: {trace} against {served} at {target.get('url', 'an unknown place')}"
+    )
 
 
 def what_ran(summary: RunSummary) -> list[tuple[str, str]]:

@@ -90,7 +90,14 @@ def test_a_chunked_stream_arrives_whole_with_a_stamp_for_each_piece(
     serve: Callable[..., int],
 ) -> None:
     pause_s = 0.05
-    pieces = [CHUNKED, chunk(b"data: a\n\n"), pause_s, chunk(b"data: b\n\n"), pause_s, b"0\r\n\r\n"]
+    pieces: list[bytes | float] = [
+        CHUNKED,
+        chunk(b"data: a\n\n"),
+        pause_s,
+        chunk(b"data: b\n\n"),
+        pause_s,
+        b"0\r\n\r\n",
+    ]
 
     response, connection = exchange(serve(answering(*pieces)))
 
