@@ -6,11 +6,11 @@ The stamp is the kernel's receive time where it gives one (SO_TIMESTAMPNS), so t
 not inflate what it measures. Nothing is decoded here.
 """
 
-import socket as stdlib_socket
 import ssl
 import struct
-import time
 from dataclasses import dataclass, field
+from socket import CMSG_SPACE, SOL_SOCKET
+from time import CLOCK_REALTIME, clock_gettime, monotonic
 from typing import Any
 
 import gevent
@@ -22,9 +22,13 @@ from loadkit.drive.tls import Tls, words
 
 SO_TIMESTAMPNS = 35
 """Linux only, absent from the socket module (asm-generic/socket.h)."""
+MAX_KERNEL_AGE_S = 60.0
+"""A stamp that seems older comes from a wall clock that was stepped, not from a long wait."""
 _TIMESPEC = struct.Struct("@qq")
-_ANCILLARY_BYTES = stdlib_socket.CMSG_SPACE(_TIMESPEC.size)
-RECV_BYTES = 1 << 16
+_unpack_timespec = _TIMESPEC.unpack
+_ANCILLARY_BYTES = CMSG_SPACE(_TIMESPEC.size)
+RECV_BYTES = 1 << 14
+"""Many chunks of a stream; a longer answer wakes the loop again."""
 MAX_RESPONSE_BYTES = 64 << 20
 READ, WRITE = 1, 2
 
@@ -56,12 +60,13 @@ class Connection:
         self._tls = tls
         self._parser: Any = None
         self._response: Response | None = None
+        self._chunks: list[tuple[float, bytes]] = []
         self._done = Event()
         self._stamp_s = 0.0
         self._body_bytes = 0
         self._keep_alive = True
         self.dead = False
-        self.idle_since_s = time.monotonic()
+        self.idle_since_s = monotonic()
         self._watcher = gevent.get_hub().loop.io(sock.fileno(), READ)
         self._watcher.start(self._readable)
 
@@ -73,7 +78,8 @@ class Connection:
         self._parser = httptools.HttpResponseParser(self)
         self._done.clear()
         self._body_bytes = 0
-        response = self._response = Response(sent_s=time.monotonic())
+        response = self._response = Response(sent_s=monotonic())
+        self._chunks = response.chunks
         try:
             with gevent.Timeout(timeout_s):
                 self._send(self._tls.encrypt(request) if self._tls else request)
@@ -85,7 +91,7 @@ class Connection:
         except gevent.GreenletExit:
             self._finish("cancelled")
         self._response = None
-        self.idle_since_s = time.monotonic()
+        self.idle_since_s = monotonic()
         if not self._keep_alive or response.error or not response.complete:
             self.close()
         return response
@@ -119,20 +125,15 @@ class Connection:
         except OSError as error:
             self._ended(words(error))
             return
-        now_s = time.monotonic()
-        self._stamp_s = now_s - _kernel_age_s(ancillary)
-        if not data:
-            self._ended("")
-        elif self._response is None:
-            self._ended("data without a request")
-        else:
-            self._feed(data)
-
-    def _feed(self, data: bytes) -> None:
+        self._stamp_s = monotonic() - _kernel_age_s(ancillary) if ancillary else monotonic()
+        if not data or self._response is None:
+            self._ended("data without a request" if data else "")
+            return
         try:
-            plain = self._tls.decrypt(data) if self._tls else data
-            if plain:
-                self._parser.feed_data(plain)
+            if self._tls:
+                data = self._tls.decrypt(data)
+            if data:
+                self._parser.feed_data(data)
         except (httptools.HttpParserError, ssl.SSLError) as error:
             self._ended(f"malformed response: {error}")
 
@@ -155,7 +156,7 @@ class Connection:
     def _finish(self, error: str | None) -> None:
         response = self._response
         if response is not None and response.finished_s is None:
-            response.finished_s = self._stamp_s if error is None else time.monotonic()
+            response.finished_s = self._stamp_s if error is None else monotonic()
             response.error = error
             self._keep_alive = response.complete and self._parser.should_keep_alive()
             self._done.set()
@@ -172,10 +173,7 @@ class Connection:
             self._response.first_byte_s = self._response.first_byte_s or self._stamp_s
 
     def on_body(self, body: bytes) -> None:
-        response = self._response
-        if response is None:
-            return
-        response.chunks.append((self._stamp_s, body))
+        self._chunks.append((self._stamp_s, body))
         self._body_bytes += len(body)
         if self._body_bytes > MAX_RESPONSE_BYTES:
             self._finish(f"response over {MAX_RESPONSE_BYTES >> 20} MiB")
@@ -188,9 +186,9 @@ class Connection:
 
 def _kernel_age_s(ancillary: list[tuple[int, int, bytes]]) -> float:
     """How long ago the kernel received the bytes just read; 0 when it does not say."""
-    for level, kind, data in ancillary:
-        if level == stdlib_socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
-            seconds, nanoseconds = _TIMESPEC.unpack(data)
-            age_s = time.clock_gettime(time.CLOCK_REALTIME) - seconds - nanoseconds * 1e-9
-            return age_s if 0.0 < age_s < 60.0 else 0.0  # a stepped wall clock is not an age
-    return 0.0
+    level, kind, data = ancillary[0]  # nothing else was asked for
+    if kind != SO_TIMESTAMPNS or level != SOL_SOCKET:
+        return 0.0
+    seconds, nanoseconds = _unpack_timespec(data)
+    age_s: float = clock_gettime(CLOCK_REALTIME) - seconds - nanoseconds * 1e-9
+    return age_s if 0.0 < age_s < MAX_KERNEL_AGE_S else 0.0

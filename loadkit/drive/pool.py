@@ -2,6 +2,7 @@
 
 import ssl
 import time
+from collections import deque
 from urllib.parse import SplitResult, urlsplit
 
 import gevent
@@ -21,7 +22,8 @@ class ConnectionPool:
     def __init__(self, target: Target) -> None:
         self._url = urlsplit(target.url)
         self._context = _tls_context(target) if self._url.scheme == "https" else None
-        self._idle: list[Connection] = []
+        self._idle: deque[Connection] = deque()
+        """Longest idle first. Taken from the front, so that all of them stay in use and none grows stale."""
         self._reserved = 0
         self._opening = 0
 
@@ -39,8 +41,9 @@ class ConnectionPool:
         Raises ConnectError.
         """
         self._reserved -= 1
+        self._drop_stale()
         while self._idle:
-            connection = self._idle.pop()
+            connection = self._idle.popleft()
             if not connection.dead:
                 return connection, None
         return self.open()
@@ -74,10 +77,9 @@ class ConnectionPool:
             self._opening -= 1
 
     def _drop_stale(self) -> None:
-        """The longest idle stand first: connections are taken from the end."""
         oldest_s = time.monotonic() - IDLE_LIMIT_S
         while self._idle and (self._idle[0].dead or self._idle[0].idle_since_s < oldest_s):
-            self._idle.pop(0).close()
+            self._idle.popleft().close()
 
 
 def host_and_port(url: SplitResult) -> tuple[str, int]:

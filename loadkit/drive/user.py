@@ -29,6 +29,8 @@ from loadkit.drive.replayer import Replayer
 from loadkit.model import RequestRecord
 
 FLUSH_EVERY_S = 0.5
+GC_THRESHOLDS = (50_000, 20, 50)
+"""Chunks of streams live for seconds and hold no cycles: looking through them often finds nothing."""
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +98,7 @@ class _WorkerHalf:
         self._share = None
         gc.collect()
         gc.freeze()  # the plan never dies: keep the collector from walking it during the run
+        gc.set_threshold(*GC_THRESHOLDS)
         self._say("ready", {"worker": self._worker})
         self._go.wait()
         helpers = [gevent.spawn(self._flush_often), *watch_health(replayer, self._take_health)]

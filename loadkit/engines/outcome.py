@@ -53,6 +53,8 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     The server's own `Date` is used so that no clock difference gets in; without it a date is None.
     """
     value = headers.get("retry-after", "").strip()
+    if not value:
+        return None
     if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value):
         return min(float(value), _MAX_RETRY_AFTER_S)
     try:

@@ -140,6 +140,8 @@ def timings(chunk: Mapping[str, Any]) -> Timings | None:
 
 def one_line(text: object) -> str:
     """Server text made safe to print and to keep: one line, printable, bounded."""
+    if isinstance(text, str) and len(text) <= MAX_TEXT_CHARS and text.isprintable():
+        return " ".join(text.split()) if " " in text else text
     words = " ".join(str(text)[: 4 * MAX_TEXT_CHARS].split())
     printable = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in words)
     if len(printable) <= MAX_TEXT_CHARS:

@@ -125,12 +125,12 @@ class _Facts:
         self.counted_tokens: int | None = 0
 
     def take_data(self, data: bytes, stamp_s: float) -> None:
+        if data[:1] != b"{" and data.strip() == b"[DONE]":
+            self.done = True
+            return
         try:
             chunk = orjson.loads(data)
         except orjson.JSONDecodeError:
-            if data.strip() == b"[DONE]":
-                self.done = True
-                return
             chunk = _loads_leniently(data)
         if isinstance(chunk, dict):
             self.take(chunk, stamp_s)
