@@ -27,6 +27,8 @@ class Prepared:
     info: TargetInfo
     manifest: Manifest
     """As far as it is known before the start."""
+    note: str = ""
+    """What a user should know before it starts."""
 
 
 def load_planned(
@@ -55,8 +57,8 @@ async def prepare(options: ReplayOptions) -> Prepared:
         max_in_flight=options.max_in_flight,
         retries=options.retries,
     )
-    _check_lengths(planned, info)
-    return Prepared(planned, plan, info, _manifest(options, loaded, planned, info, plan))
+    note = _too_long(planned, info)
+    return Prepared(planned, plan, info, _manifest(options, loaded, planned, info, plan), note)
 
 
 class _Prober:
@@ -111,17 +113,21 @@ class _Prober:
         return usage.prompt_tokens if usage else None
 
 
-def _check_lengths(planned: Schedule, info: TargetInfo) -> None:
-    """Refuse a trace of which not one request fits the model."""
+def _too_long(planned: Schedule, info: TargetInfo) -> str:
+    """A note on requests that the server will refuse; empty when all fit, or its limit is unknown.
+
+    Raises InputError when not one of them fits.
+    """
     limit = info.max_model_len
-    if limit is None:
-        return
-    too_long = sum(s.prompt_tokens + s.output_tokens > limit for s in planned.sends)
-    if too_long == len(planned.sends):
-        raise InputError(
-            f"every request of the trace is longer than the model's context of {limit} tokens",
-            hint="start the server with a larger context, or choose a shorter trace",
-        )
+    lengths = [send.prompt_tokens + send.output_tokens for send in planned.sends]
+    too_long = sum(length > limit for length in lengths) if limit else 0
+    if not too_long:
+        return ""
+    what = f"of the trace are longer than the model's context of {limit:,} tokens"
+    if too_long == len(lengths):
+        hint = "start the server with a larger context, or choose a shorter trace"
+        raise InputError(f"all {too_long:,} requests {what}", hint=hint)
+    return f"{too_long:,} of {len(lengths):,} requests {what}: expect them to be refused"
 
 
 def _manifest(
