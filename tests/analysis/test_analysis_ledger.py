@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic_run import answered, failed, sample, series, write_run
 
 from loadkit.analysis import LedgerLine, summarize
 from loadkit.analysis.samples import gauge, increase, rate, resets, time_mean
 from loadkit.model import MetricSample, RequestRecord, ServerMetric
+from synthetic_run import answered, failed, sample, series, write_run
 
 M = ServerMetric
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic_run import answered, failed, sample, series, worker_sample, write_run
 
 from loadkit.analysis import Validity, exit_code, summarize
 from loadkit.model import MetricSample, RequestRecord, ServerMetric
+from synthetic_run import answered, failed, sample, series, worker_sample, write_run
 
 M = ServerMetric
 ROWS = [answered(str(i), i * 0.1) for i in range(100)]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 from replay_helpers import Finished, Replaying, StartEmulator, StartReplay, WriteTrace, gone
 
 LOST_AT_MOST_S = 2.0

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+
 from replay_helpers import Finished, Replay, StartEmulator, WriteTrace
 
 

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+
 from replay_helpers import Replay, StartEmulator, WriteTrace
 
 LANES = ("interactive", "interactive", "batch")

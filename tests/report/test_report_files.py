@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic_run import answered, failed, sends_of, series, worker_sample, write_run
 
 from loadkit.analysis import summarize
 from loadkit.errors import RunError
 from loadkit.model import RequestRecord, Send, ServerMetric
 from loadkit.records import RunDir
 from loadkit.report import ReportPaths, terminal_summary, write_report
+from synthetic_run import answered, failed, sends_of, series, worker_sample, write_run
 
 M = ServerMetric
 HOSTILE = "<script>alert(1)</script>\"'| [x](http://evil)"
