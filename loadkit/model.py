@@ -243,7 +243,8 @@ class Target:
     """Name of the adapter in `engines.ENGINES`; None = detect."""
     api_key_env: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Extra request headers; `$NAME` in a value stands for an environment variable."""
+    """Extra request headers. In a value `$NAME` stands for an environment variable, and `{lane}`,
+    `{tenant}`, `{priority}` and `{deadline_s}` for what the request has."""
     lane_headers: bool = True
     """Send lane, tenant, priority and deadline as `X-Loadkit-*` headers."""
     ca_file: str | None = None

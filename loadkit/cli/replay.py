@@ -70,7 +70,8 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
     header: Annotated[
         list[str] | None,
         typer.Option(
-            help="Extra request header, 'Name: value'; $VAR is taken from the environment."
+            help="Extra request header, 'Name: value'; $VAR comes from the environment, {lane} {tenant} "
+            "{priority} {deadline_s} from the request (repeatable)."
         ),
     ] = None,
     lane_headers: Annotated[

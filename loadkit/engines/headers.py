@@ -47,6 +47,20 @@ def lane_headers(
     return headers
 
 
+def fill_in(template: str, known: Mapping[str, object]) -> str | None:
+    """A header's value for one request: `{lane}`, `{tenant}`, `{priority}`, `{deadline_s}`.
+
+    None when the request has nothing for one of them: the header is then left out. Other braces stay.
+    """
+    for name, value in known.items():
+        placeholder = f"{{{name}}}"
+        if placeholder in template:
+            if value is None:
+                return None
+            template = template.replace(placeholder, quote(str(value), safe=" /:"))
+    return template
+
+
 def _api_key(name: str, environ: Mapping[str, str]) -> str:
     key = environ.get(name, "").strip()
     if not key:

@@ -94,6 +94,23 @@ def test_both_lanes_reach_the_server_with_tenant_priority_and_deadline(
     assert (told["i"]["lane"], told["i"]["priority"]) == ("interactive", 0)
 
 
+def test_headers_of_ones_own_carry_what_a_request_has(
+    emulator: StartEmulator, replay: Replay, write_trace: WriteTrace
+) -> None:
+    """The emulator takes its lane from X-Loadkit-Lane, whoever wrote that header."""
+    engine = emulator()
+    rows = [{"request_id": "a", "arrival_s": 0.1, "lane": "x", "tenant": "t1"}]
+    rows += [{"request_id": "b", "arrival_s": 0.2, "lane": "x"}]
+
+    options = ["--no-lane-headers", "--header", "X-Loadkit-Lane: {lane}-{tenant}"]
+    done = replay(write_trace(rows), engine.url, *options)
+
+    assert set(done.requests["status"]) == {"ok"}, done.err
+    told = engine.ledger()
+    assert told["a"]["lane"] == "x-t1"
+    assert told["b"]["lane"] != "x-"  # nothing to say about the tenant: no header
+
+
 def test_the_next_turn_waits_for_the_reply_and_the_think_time(
     emulator: StartEmulator, replay: Replay, write_trace: WriteTrace
 ) -> None:
