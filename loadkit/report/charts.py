@@ -20,6 +20,7 @@ from loadkit.report.panels import charted_lanes, panels_of
 
 _PART_COLOURS = {
     "send lag": "#cf3d4a",
+    "connect": "#d98e3f",
     "queue wait": "#8c56c9",
     "prefill": "#2f6fde",
     "to first token": "#5b8def",

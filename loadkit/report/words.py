@@ -14,6 +14,7 @@ _PARTS = {
     "to first token": "before the first token",
     "decode": "in decode",
     "send lag": "because the client was late",
+    "connect": "in opening connections",
 }
 
 

@@ -62,6 +62,11 @@ def test_a_worker_short_of_cpu_is_told_beyond_a_tenth_of_the_samples(
     assert [check.verdict for check in seldom.checks if "8% of the samples" in check.text] == ["ok"]
 
 
+def test_a_server_that_is_slow_to_accept_does_not_make_the_client_late(tmp_path: Path) -> None:
+    rows = [answered(str(i), i * 0.1, lag_s=0.31)._replace(connect_s=0.3) for i in range(100)]
+    assert judged(tmp_path, rows).valid
+
+
 def test_slow_and_failing_servers_are_results(tmp_path: Path) -> None:
     rows = [answered(str(i), i * 0.1, ttft_sent_s=30.0) for i in range(50)]
     rows += [failed(f"x{i}", i * 0.1, "error", http_status=500) for i in range(50)]
