@@ -31,6 +31,7 @@ class Conductor:
         """Worker index by Locust's node id."""
         self._ready: set[str] = set()
         self._ended: set[str] = set()
+        self._stopped = False
         self._changed = Event()
         listen(self._runner, self, ("hello", "ready", "rows", "health", "ended"))
         link.on_stop(self.stop)
@@ -56,6 +57,8 @@ class Conductor:
         self._link.send({"type": "end"})
 
     def stop(self) -> None:
+        """At any time: a worker that says hello later is told then."""
+        self._stopped = True
         for node in self._hello:
             self._say("stop", None, node)
 
@@ -90,6 +93,8 @@ class Conductor:
 
     def _on_hello(self, msg: Any, **_: Any) -> None:
         self._hello[msg.node_id] = msg.data["worker"]
+        if self._stopped:
+            self._say("stop", None, msg.node_id)
         self._changed.set()
 
     def _on_ready(self, msg: Any, **_: Any) -> None:

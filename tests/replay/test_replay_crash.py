@@ -182,3 +182,24 @@ def test_locusts_own_page_is_there_while_it_runs(begun: Begin) -> None:
 
     assert '"TTFT"' in page
     assert done.manifest["state"] == "stopped"
+
+
+@pytest.mark.parametrize("options", [(), ("--workers", "2")])
+def test_ctrl_c_before_the_workers_are_there_ends_it_all_the_same(
+    emulator: StartEmulator,
+    start_replay: StartReplay,
+    write_trace: WriteTrace,
+    options: tuple[str, ...],
+) -> None:
+    trace = write_trace([{"arrival_s": i * 0.05} for i in range(1200)])
+    replaying = start_replay(trace, emulator("--profile", "tiny").url, *options)
+    until_s = time.monotonic() + 30
+    while not replaying.children().keys() & {"local", "worker"} and time.monotonic() < until_s:
+        time.sleep(0.02)
+    time.sleep(0.2)  # the last worker is started too
+
+    replaying.process.send_signal(signal.SIGINT)
+    done = replaying.end()
+
+    assert done.manifest["state"] == "stopped"
+    assert done.requests["sent_s"].notna().sum() == 0
