@@ -126,13 +126,15 @@ class Connection:
             self._ended(words(error))
             return
         self._stamp_s = monotonic() - _kernel_age_s(ancillary) if ancillary else monotonic()
-        if not data or self._response is None:
-            self._ended("data without a request" if data else "")
+        if not data:
+            self._ended("")
             return
         try:
             if self._tls:
-                data = self._tls.decrypt(data)
-            if data:
+                data = self._tls.decrypt(data)  # nothing where TLS sends for itself: tickets
+            if data and self._response is None:
+                self._ended("data without a request")
+            elif data:
                 self._parser.feed_data(data)
         except (httptools.HttpParserError, ssl.SSLError) as error:
             self._ended(f"malformed response: {error}")

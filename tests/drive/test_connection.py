@@ -293,6 +293,22 @@ def test_a_stream_over_tls_is_read_the_same_way(
     assert response.chunks[1][0] - response.chunks[0][0] == pytest.approx(0.05, abs=0.02)
 
 
+def test_a_tls_connection_opened_ahead_outlives_the_session_tickets(
+    serve: Callable[..., int],
+    tls_server: tuple[trustme.CA, Callable[[socket.socket], socket.socket]],
+) -> None:
+    authority, wrap = tls_server
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    port = serve(answering(CHUNKED, chunk(b"data: a\n\n"), b"0\r\n\r\n"), wrap=wrap)
+
+    connection = open_connection("127.0.0.1", port, trusting, 5.0)
+    gevent.sleep(0.2)  # TLS 1.3 servers send tickets right after the handshake
+
+    assert not connection.dead
+    assert body(connection.exchange(REQUEST, 5.0)) == b"data: a\n\n"
+
+
 def test_an_untrusted_certificate_is_named_as_the_cause(
     serve: Callable[..., int],
     tls_server: tuple[trustme.CA, Callable[[socket.socket], socket.socket]],
