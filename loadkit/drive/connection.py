@@ -63,7 +63,7 @@ class Connection:
         self._chunks: list[tuple[float, bytes]] = []
         self._done = Event()
         self._stamp_s = 0.0
-        self._body_bytes = 0
+        self._received_bytes = 0
         self._keep_alive = True
         self.dead = False
         self.idle_since_s = monotonic()
@@ -77,7 +77,7 @@ class Connection:
         """
         self._parser = httptools.HttpResponseParser(self)
         self._done.clear()
-        self._body_bytes = 0
+        self._received_bytes = 0
         response = self._response = Response(sent_s=monotonic())
         self._chunks = response.chunks
         try:
@@ -135,9 +135,16 @@ class Connection:
             if data and self._response is None:
                 self._ended("data without a request")
             elif data:
-                self._parser.feed_data(data)
+                self._feed(data)
         except (httptools.HttpParserError, ssl.SSLError) as error:
             self._ended(f"malformed response: {error}")
+
+    def _feed(self, data: bytes) -> None:
+        self._received_bytes += len(data)  # headers too: the parser itself knows no bound
+        if self._received_bytes > MAX_RESPONSE_BYTES:
+            self._finish(f"response over {MAX_RESPONSE_BYTES >> 20} MiB")
+        else:
+            self._parser.feed_data(data)
 
     def _ended(self, why: str) -> None:
         """The peer closed (no words) or broke the connection."""
@@ -176,9 +183,6 @@ class Connection:
 
     def on_body(self, body: bytes) -> None:
         self._chunks.append((self._stamp_s, body))
-        self._body_bytes += len(body)
-        if self._body_bytes > MAX_RESPONSE_BYTES:
-            self._finish(f"response over {MAX_RESPONSE_BYTES >> 20} MiB")
 
     def on_message_complete(self) -> None:
         if self._response is not None and self._response.status >= 200:

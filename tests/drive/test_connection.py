@@ -219,6 +219,17 @@ def test_an_endless_body_is_bounded(
     assert response.error.startswith("response over")
 
 
+def test_endless_headers_are_bounded(
+    serve: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loadkit.drive.connection.MAX_RESPONSE_BYTES", 1 << 20)
+
+    response, _ = exchange(serve(answering(HEAD, *[b"X-More: " + b"x" * 65536 + b"\r\n"] * 64)))
+
+    assert response.error is not None
+    assert response.error.startswith("response over")
+
+
 def test_an_interim_response_is_passed_over(serve: Callable[..., int]) -> None:
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
 
