@@ -173,16 +173,17 @@ class Connection:
     # httptools calls these while it is fed.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._response is not None:
+        if self._response is not None and not self._done.is_set():
             self._response.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        if self._response is not None:
+        if self._response is not None and not self._done.is_set():  # what follows is not ours
             self._response.status = self._parser.get_status_code()
             self._response.first_byte_s = self._response.first_byte_s or self._stamp_s
 
     def on_body(self, body: bytes) -> None:
-        self._chunks.append((self._stamp_s, body))
+        if not self._done.is_set():
+            self._chunks.append((self._stamp_s, body))
 
     def on_message_complete(self) -> None:
         if self._response is not None and self._response.status >= 200:

@@ -230,6 +230,15 @@ def test_endless_headers_are_bounded(
     assert response.error.startswith("response over")
 
 
+def test_what_follows_a_complete_response_does_not_change_it(serve: Callable[..., int]) -> None:
+    second = b"HTTP/1.1 500 Oops\r\nX-Second: 1\r\nContent-Length: 3\r\n\r\nbad"
+
+    response, _ = exchange(serve(answering(HEAD + b"Content-Length: 2\r\n\r\nok" + second)))
+
+    assert (response.status, body(response)) == (200, b"ok")
+    assert "x-second" not in response.headers
+
+
 def test_an_interim_response_is_passed_over(serve: Callable[..., int]) -> None:
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
 
