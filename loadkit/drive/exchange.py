@@ -184,10 +184,15 @@ def _outcome(
 ) -> tuple[Status, str | None, float | None]:
     if response.error in ("timeout", "cancelled"):
         return response.error, None, None  # type: ignore[return-value]
-    if response.error and not reply.error:
+    if response.error and (not reply.error or _unreadable(response, reply)):
         begun = bool(response.chunks) and response.status == 200
         return ("stream_error" if begun else "error"), response.error, None
     return outcome(response.status, reply, response.headers, send.output_tokens)
+
+
+def _unreadable(response: Response, reply: Reply) -> bool:
+    """What came before the connection broke is no answer: its end is the error, not its look."""
+    return not _is_stream(response) and reply.malformed_events > 0
 
 
 def _since(instant_s: float | None, origin_s: float) -> float | None:

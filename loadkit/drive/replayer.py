@@ -103,8 +103,10 @@ class Replayer:
             )
             if ended.status != "rejected" or attempt == self._plan.retries or self._stopping:
                 break
-            pause_s = ended.retry_after_s or DEFAULT_RETRY_PAUSE_S * 2**attempt
-            self._sleep_until((ended.finished_s or due_s) + pause_s)
+            again_s = (ended.finished_s or due_s) + _pause_s(ended, attempt)
+            if again_s >= due_s + self._plan.timeout_s:
+                break  # nobody waits that long: the refusal is how it ended
+            self._sleep_until(again_s)
             self._pool.reserve()
         self._release_children(send, ended.finished_s or due_s)
 
@@ -174,6 +176,12 @@ class Replayer:
             if left_s <= 0:
                 return
             gevent.sleep(min(left_s, 1.0))
+
+
+def _pause_s(refused: RequestRecord, attempt: int) -> float:
+    if refused.retry_after_s is not None:
+        return refused.retry_after_s
+    return DEFAULT_RETRY_PAUSE_S * 2.0**attempt
 
 
 def _closed_at_once(response: Response) -> bool:
