@@ -15,7 +15,7 @@ from loadkit.drive.dial import ConnectError
 from loadkit.drive.exchange import Instants, RequestWriter, decode, record, unsent_record
 from loadkit.drive.plan import Plan
 from loadkit.drive.pool import ConnectionPool
-from loadkit.model import RequestRecord, Send
+from loadkit.model import RequestRecord, Send, Status
 
 PREPARE_AHEAD_S = 0.5
 """A request's body and connection are made ready this long before it is due."""
@@ -127,7 +127,8 @@ class Replayer:
             response, connect_s = self._converse(request, due_s)
         except ConnectError as error:
             failed_s = time.monotonic() - self.start_s
-            return unsent_record(send, due_s, "error", str(error))._replace(finished_s=failed_s)
+            status = self._unconnected(error, due_s)
+            return unsent_record(send, due_s, status, str(error))._replace(finished_s=failed_s)
         at = Instants(due_s, connect_s, self.start_s)
         api = self._plan.target.api
         for reply in decode(api, response):
@@ -136,27 +137,40 @@ class Replayer:
             gevent.sleep(0)
         raise AssertionError("decode ends with a reply")
 
+    def _unconnected(self, error: ConnectError, due_s: float) -> Status:
+        if self._stopping:
+            return "cancelled"
+        if self._left_s(due_s) <= 0:
+            return "timeout"
+        return "dropped" if error.ours else "error"
+
     def _converse(self, request: bytes, due_s: float) -> tuple[Response, float | None]:
         """The response, and the seconds spent on opening a connection for it.
 
         An idle connection may be closed by the server in the very moment it is used; then once more
         on a fresh one. Raises ConnectError.
         """
-        connection, connect_s = self._pool.acquire()
+        connection, connect_s = self._pool.acquire(self._left_s(due_s))
         response = self._exchange_on(connection, request, due_s)
         if connect_s is None and _closed_at_once(response) and not self._stopping:
-            connection, connect_s = self._pool.open()
+            connection, connect_s = self._pool.open(self._left_s(due_s))
             response = self._exchange_on(connection, request, due_s)
         return response, connect_s
 
     def _exchange_on(self, connection: Connection, request: bytes, due_s: float) -> Response:
+        left_s = self._left_s(due_s)
+        if self._stopping or left_s <= 0:  # connecting took too long: nothing is sent any more
+            self._pool.release(connection)
+            raise ConnectError("connect: no time was left for the request")
         self._busy.add(connection)
-        left_s = self.start_s + due_s + self._plan.timeout_s - time.monotonic()
         try:
             return connection.exchange(request, left_s)
         finally:
             self._busy.discard(connection)
             self._pool.release(connection)
+
+    def _left_s(self, due_s: float) -> float:
+        return self.start_s + due_s + self._plan.timeout_s - time.monotonic()
 
     def _release_children(self, send: Send, finished_s: float) -> None:
         """A follow-up is due at its own instant or, if its parent was slow, when that ended + think."""

@@ -1,12 +1,14 @@
 """The replayer of one worker against scripted peers: what becomes of requests that go wrong."""
 
 import contextlib
+import errno
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import gevent.socket
 import pytest
 
 from loadkit.drive.plan import Plan
@@ -112,3 +114,57 @@ def test_retry_after_zero_is_honoured(serve: Serve) -> None:
 
     assert [row.attempt for row in rows] == [0, 1, 2]
     assert time.monotonic() - begun_s < 0.9
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(errno.EMFILE, "dropped"), (errno.ECONNREFUSED, "error")]
+)
+def test_running_out_of_sockets_is_not_blamed_on_the_server(
+    monkeypatch: pytest.MonkeyPatch, code: int, status: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(code, "")
+
+    monkeypatch.setattr("loadkit.drive.dial._connected_socket", fail)
+
+    [row] = replayed(9, [send()])
+
+    assert row.status == status
+    assert row.sent_s is None
+
+
+def slow_connect(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Names resolve late: what a full backlog or a slow handshake is for a request."""
+    real = gevent.socket.getaddrinfo
+
+    def resolve(*arguments: Any) -> Any:
+        gevent.sleep(seconds)
+        return real(*arguments)
+
+    monkeypatch.setattr("loadkit.drive.dial.getaddrinfo", resolve)
+
+
+def test_connecting_counts_towards_the_time_out(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_connect(monkeypatch, 3.0)
+    begun_s = time.monotonic()
+
+    [row] = replayed(serve(refusing(b"1")), [send()], timeout_s=0.3)
+
+    assert (row.status, row.sent_s) == ("timeout", None)
+    assert time.monotonic() - begun_s < 1.5
+
+
+def test_a_request_that_is_connecting_when_the_run_is_stopped_is_never_sent(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_connect(monkeypatch, 0.5)
+    asked: list[bytes] = []
+    one, rows = replayer(serve(lambda peer: asked.append(peer.recv(65536))), [send()])
+    gevent.spawn_later(0.2, one.stop)
+
+    one.run(time.monotonic())
+
+    assert [(row.status, row.sent_s) for row in rows] == [("cancelled", None)]
+    assert asked in ([], [b""])
