@@ -4,6 +4,7 @@ Knows gevent, not Locust. Time is absolute throughout, so that no lateness accum
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from loadkit.drive.dial import ConnectError
 from loadkit.drive.exchange import Instants, RequestWriter, decode, record, unsent_record
 from loadkit.drive.plan import Plan
 from loadkit.drive.pool import ConnectionPool
+from loadkit.engines import secrets, without_secrets
 from loadkit.model import RequestRecord, Send, Status
 
 PREPARE_AHEAD_S = 0.5
@@ -38,6 +40,7 @@ class Replayer:
         self._sink = sink
         self._writer = RequestWriter(plan)
         self._pool = ConnectionPool(plan.target)
+        self._secrets = secrets(plan.target, os.environ)
         self._requests = Group()
         self._busy: set[Connection] = set()
         self._children: dict[str, list[Send]] = {}
@@ -98,6 +101,7 @@ class Replayer:
             return
         for attempt in range(1 + self._plan.retries):
             ended = self._attempt(send, due_s, request)
+            ended = self._clean(ended)
             self._sink(
                 ended._replace(attempt=attempt, worker=self._worker, target=self._plan.target.url)
             )
@@ -109,6 +113,12 @@ class Replayer:
             self._sleep_until(again_s)
             self._pool.reserve()
         self._release_children(send, ended.finished_s or due_s)
+
+    def _clean(self, row: RequestRecord) -> RequestRecord:
+        """Servers quote the key that they refuse: it must not reach a file."""
+        if row.error is None or not self._secrets:
+            return row
+        return row._replace(error=without_secrets(row.error, self._secrets))
 
     def _attempt(self, send: Send, due_s: float, request: bytes) -> RequestRecord:
         cap = self._plan.max_in_flight

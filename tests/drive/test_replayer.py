@@ -168,3 +168,18 @@ def test_a_request_that_is_connecting_when_the_run_is_stopped_is_never_sent(
 
     assert [(row.status, row.sent_s) for row in rows] == [("cancelled", None)]
     assert asked in ([], [b""])
+
+
+def test_a_key_that_the_server_repeats_reaches_no_row(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THE_KEY", "sk-secret-4242")
+    said = b'{"error":{"message":"bad key Bearer sk-secret-4242, go away"}}'
+
+    def refuse(peer: socket.socket) -> None:
+        peer.recv(65536)
+        peer.sendall(b"HTTP/1.1 401 No\r\nContent-Length: %d\r\n\r\n%s" % (len(said), said))
+
+    [row] = replayed(serve(refuse), [send()], target={"api_key_env": "THE_KEY"})
+
+    assert row.error == "HTTP 401: bad key Bearer ***, go away"

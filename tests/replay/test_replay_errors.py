@@ -142,6 +142,22 @@ def test_a_key_reaches_the_server_and_nothing_else(
     assert b"team-secret" not in everything
 
 
+def test_a_key_that_the_server_repeats_is_blanked(
+    answering: Callable[..., http.server.ThreadingHTTPServer], replay: Replay, trace: Path
+) -> None:
+    def refuse(handler: http.server.BaseHTTPRequestHandler) -> None:
+        said = f"Incorrect API key provided: {handler.headers['Authorization']}"
+        send_json(handler, {"error": {"message": said}}, 401)
+
+    port = answering(refuse).server_port
+    key = {"THE_KEY": "sk-secret-4242"}
+
+    done = replay(trace, f"http://127.0.0.1:{port}", "--api-key-env", "THE_KEY", environ=key)
+
+    expect_error(done, 2, "Incorrect API key", "***")
+    assert "sk-secret" not in done.err
+
+
 def test_an_existing_folder_is_left_alone(
     emulator: StartEmulator, trace: Path, tmp_path: Path
 ) -> None:
