@@ -2,13 +2,16 @@
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from loadkit import __version__
 from loadkit.cli import demo, emulate, replay, report, trace
 from loadkit.errors import LoadkitError
+
+UsageError: Any = typer.BadParameter.__base__
+"""Typer carries its own Click and does not name this class."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,16 +46,31 @@ def _loadkit(
     """
 
 
+def _usage(error: Any) -> tuple[str, str]:
+    """What was wrong with the command line, and where its help is."""
+    words = " ".join(error.format_message().split())
+    problem, _, meant = words.partition(" Did you mean ")
+    command = error.ctx.command_path if error.ctx else "loadkit"
+    also = f"did you mean {meant} " if meant else ""
+    return problem, f"{also}see `{command} --help`"
+
+
+def _fail(message: str, hint: str, code: int) -> NoReturn:
+    typer.echo(f"loadkit: {message}", err=True)
+    if hint:
+        typer.echo(f"  hint: {hint}", err=True)
+    sys.exit(code)
+
+
 def main() -> None:
-    """Run the command line; a LoadkitError ends in two lines and its exit code."""
+    """Run the command line; every error that a user can act on ends in two lines and its exit code."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
     except LoadkitError as error:
-        typer.echo(f"loadkit: {error.message}", err=True)
-        if error.hint:
-            typer.echo(f"  hint: {error.hint}", err=True)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+        _fail(error.message, error.hint, error.exit_code)
+    except UsageError as error:
+        _fail(*_usage(error), 2)
+    except (typer.Abort, KeyboardInterrupt):
         typer.echo("loadkit: interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone: nothing to say to it

@@ -9,8 +9,8 @@ import typer
 
 from loadkit import units
 from loadkit.cli.output import print_json
-from loadkit.errors import InputError, LoadkitError
-from loadkit.model import Target
+from loadkit.errors import InputError, LoadkitError, RunError
+from loadkit.model import Slo, Target
 
 _SECRET_HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key", "cookie")
 
@@ -113,14 +113,14 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
     json: Annotated[bool, typer.Option("--json", help="Result as JSON on stdout.")] = False,
     attached: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> None:
-    r"""Replay a trace against a live server and write down what happened.
+    """Replay a trace against a live server and write down what happened.
 
     Open loop: every request goes out at its instant, however slow the server is, and latency counts
     from that instant. Interactive and batch lanes run together.
 
     \b
     Example:
-      loadkit replay traces/diurnal-demo.parquet --target http://127.0.0.1:8000 \
+      loadkit replay traces/diurnal-demo.parquet --target http://127.0.0.1:8000 \\
         --speedup 10x --slo interactive:ttft:p99:500ms -o runs/first
 
     Exit codes: 0 done, 1 an SLO failed, 2 bad usage or input, 3 run invalid, 4 target unreachable.
@@ -136,8 +136,9 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         lanes=tuple(lane or ()),
         seed=seed,
     )
+    slos = tuple(units.slo(text) for text in slo or ())
     if dry_run:
-        _dry_run(trace, trace_format, transforms, json)
+        _dry_run(trace, trace_format, transforms, slos, json)
         return
     options = ReplayOptions(
         trace=trace,
@@ -156,7 +157,7 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         ),
         output=output or default_output(trace.name.partition(".")[0]),
         transforms=transforms,
-        slos=tuple(units.slo(text) for text in slo or ()),
+        slos=slos,
         workers=workers,
         timeout_s=units.duration_s(timeout),
         max_in_flight=max_in_flight,
@@ -177,6 +178,8 @@ def finish(summary: Any, error: LoadkitError | None, *, json: bool, attached: bo
     from loadkit.analysis import exit_code, to_json
     from loadkit.report import terminal_summary
 
+    if isinstance(error, RunError):  # a full disk: the report may not be there
+        raise error
     if json:
         print_json(to_json(summary))
     else:
@@ -186,12 +189,14 @@ def finish(summary: Any, error: LoadkitError | None, *, json: bool, attached: bo
     raise typer.Exit(exit_code(summary))
 
 
-def _dry_run(trace: Path, trace_format: str | None, transforms: Any, json: bool) -> None:
+def _dry_run(
+    trace: Path, trace_format: str | None, transforms: Any, slos: tuple[Slo, ...], json: bool
+) -> None:
     from loadkit import schedule
     from loadkit.cli.dry_run import describe_plan
     from loadkit.replay.prepare import load_planned
 
-    planned = load_planned(trace, trace_format, transforms)[1]
+    planned = load_planned(trace, trace_format, transforms, slos)[1]
     if json:
         print_json(schedule.describe(planned))
     else:
@@ -210,6 +215,7 @@ def _base_url(text: str) -> str:
 def _recorded_command(arguments: list[str]) -> tuple[str, ...]:
     """The command line for the manifest: values of headers are kept only where they name a variable."""
     told = ["loadkit"]
+    arguments = [argument for argument in arguments if argument != "--attached"]
     for before, argument in zip(["", *arguments], arguments, strict=False):
         flag, _, header = (
             argument.partition("=") if argument.startswith("--header=") else ("", "", "")

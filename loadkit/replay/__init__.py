@@ -49,9 +49,9 @@ async def _run(options: ReplayOptions, say: Say) -> tuple[RunDir, Ending]:
     rows = schedule_rows(prepared.schedule.sends)
     write_table(to_table(rows, SCHEDULE_SCHEMA), run.schedule_path)
     recorder = Recorder(run)
-    if prepared.note:
-        say(prepared.note)
-        recorder.note(prepared.note)
+    for note in prepared.notes:
+        say(note)
+        recorder.note(note)
     session = Session(options, prepared, run, recorder)
     ending = await session.run()
     complete(run, session.manifest, prepared.schedule, recorder, ending)
