@@ -69,6 +69,9 @@ def main() -> None:
     except LoadkitError as error:
         _fail(error.message, error.hint, error.exit_code)
     except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message())
+            sys.exit(2)
         _fail(*_usage(error), 2)
     except (typer.Abort, KeyboardInterrupt):
         typer.echo("loadkit: interrupted", err=True)
