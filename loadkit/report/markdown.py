@@ -17,14 +17,33 @@ def markdown(summary: RunSummary) -> str:
         *(_safe(paragraph) for paragraph in words.answer(summary)),
         _grid(tables.at_a_glance(summary.lanes)) if summary.lanes else "",
         _grid(tables.slos(summary)) if summary.slos else "",
-        _grid(tables.ledger(summary)),
+        _titled(tables.failures(summary)),
+        _folded(tables.ledger(summary)),
+        _events(summary),
         _bullets([f"note: {warning}" for warning in summary.validity.warnings]),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 def _bullets(texts: list[str]) -> str:
-    return "\n".join(f"- {_safe(text)}" for text in texts[:_MOST_REASONS])
+    hidden = [f"and {len(texts) - _MOST_REASONS} more"] if len(texts) > _MOST_REASONS else []
+    return "\n".join(f"- {_safe(text)}" for text in [*texts[:_MOST_REASONS], *hidden])
+
+
+def _events(summary: RunSummary) -> str:
+    found = words.events(summary)
+    return f"### Events\n\n{_bullets(found)}" if found else ""
+
+
+def _titled(table: Table | None) -> str:
+    return f"### {table.title}\n\n{_grid(table)}" if table else ""
+
+
+def _folded(table: Table | None) -> str:
+    """A table that opens on a click, where Markdown is shown as HTML."""
+    if not table:
+        return ""
+    return f"<details><summary>{table.title}</summary>\n\n{_grid(table)}\n\n</details>"
 
 
 def _grid(table: Table) -> str:

@@ -87,6 +87,24 @@ def statuses(summary: RunSummary) -> Table:
     return Table("What became of the requests", ("<lane", "offered", *seen, "retries"), rows, note)
 
 
+def failures(summary: RunSummary) -> Table | None:
+    """None when every request ended ok."""
+    rows = tuple(
+        (
+            failure.lane,
+            failure.status,
+            numbers.UNKNOWN if failure.http_status is None else str(failure.http_status),
+            numbers.count(failure.count),
+            failure.error,
+        )
+        for failure in summary.failures
+    )
+    rest = summary.offered - summary.completed - sum(failure.count for failure in summary.failures)
+    note = f"{numbers.count(rest)} more requests failed in rarer ways." if rest else ""
+    columns = ("<lane", "<status", "HTTP", "requests", "<message")
+    return Table("Why requests failed", columns, rows, note) if rows else None
+
+
 def latencies(summary: RunSummary) -> Table:
     rows = tuple(
         (lane.lane, METRICS[name].title + _source(lane, name), *_spread(lane.latencies[name]))

@@ -8,6 +8,8 @@ from loadkit.analysis import LaneSummary, RunSummary, slo_text
 from loadkit.report import numbers
 
 _MOST_LANES = 4
+_MOST_EVENTS = 20
+_LONGEST_EVENT = 300
 _PARTS = {
     "queue wait": "waiting in the queue",
     "prefill": "in prefill",
@@ -130,6 +132,17 @@ def headline(summary: RunSummary) -> str:
     return (
         f"{summary.path.name}: {trace} against {served} at {target.get('url', 'an unknown place')}"
     )
+
+
+def events(summary: RunSummary) -> list[str]:
+    """What the run noted while it ran, with its instant; the last line counts what is left out."""
+    told = summary.manifest.events
+    lines = [
+        f"{numbers.instant(event.get('t_s'))}: {str(event.get('what', ''))[:_LONGEST_EVENT]}"
+        for event in told[:_MOST_EVENTS]
+    ]
+    hidden = len(told) - len(lines)
+    return [*lines, f"and {hidden} more, in run.json"] if hidden else lines
 
 
 def what_ran(summary: RunSummary) -> list[tuple[str, str]]:
