@@ -193,6 +193,8 @@ class ServerMetric(StrEnum):
     KV_BLOCK_TOKENS = "kv_block_tokens"
     CLOCK_LATENESS_S = "clock_lateness_s"
     """The emulator's own: how late its last step ended against its schedule."""
+    CLOCK_LATENESS_MAX_S = "clock_lateness_max_s"
+    """The emulator's own: the largest such lateness since it started."""
     SCRAPE_OK = "scrape_ok"
     """1 = the sample at this instant was taken, 0 = the scrape failed: the gap is then known as a gap."""
     # A worker of ours, engine = "loadkit", target = "worker-<n>".
