@@ -8,7 +8,8 @@ from loadkit.model import Status
 from loadkit.report import numbers
 
 FEW = "†"
-FEW_NOTE = f"{FEW} fewer than 100 values: the p99 is the largest or second largest of them."
+FEW_NOTE = f"{FEW} fewer than 100 values: the p99 is the largest of them."
+_LEDGER_NAMES = {"requests": "requests finished"}
 _LATENCY_ROWS = (
     "ttft",
     "queue_wait",
@@ -137,14 +138,17 @@ def slos(summary: RunSummary) -> Table:
         )
         for result in summary.slos
     )
-    note = "A request without an answer counts as outside; one cut by the end of the run does not count."
-    return Table("SLOs", ("<SLO", "<verdict", "measured", "within", "<why"), rows, note)
+    note = (
+        "Measured: the quantile over answered requests alone. Within: over all; a request without an "
+        "answer counts as outside, one cut by the end of the run does not count."
+    )
+    return Table("SLOs", ("<SLO", "<verdict", "measured (answered)", "within", "<why"), rows, note)
 
 
 def ledger(summary: RunSummary) -> Table:
     rows = tuple(
         (
-            line.name.replace("_", " "),
+            _LEDGER_NAMES.get(line.name, line.name.replace("_", " ")),
             numbers.count(line.client),
             numbers.count(line.server),
             _difference(line.difference),

@@ -4,10 +4,11 @@ from rich.text import Text
 
 from loadkit.analysis import LaneSummary, RunSummary, slo_text
 from loadkit.report import numbers, words
-from loadkit.report.tables import p99
+from loadkit.report.tables import FEW, p99
 
 _MOST_LINES = 10
 _MOST_REASONS = 3
+_SHOWN_P99 = ("ttft", "queue_wait", "e2e")
 
 
 def terminal_summary(summary: RunSummary) -> Text:
@@ -36,7 +37,14 @@ def _some(texts: list[str], mark: str, most: int) -> list[Text]:
 def _delivered(summary: RunSummary) -> Text:
     counts = f"{numbers.count(summary.offered)} requests over {numbers.seconds(summary.due_span_s)}"
     lag = f"send lag p99 {numbers.seconds(summary.send_lag.p99)}"
-    return Text(f"offered  {counts}, {numbers.count(summary.completed)} answered in full, {lag}")
+    few = f" ({FEW} fewer than 100 values)" if any(_few(lane) for lane in summary.lanes) else ""
+    return Text(
+        f"offered  {counts}, {numbers.count(summary.completed)} answered in full, {lag}{few}"
+    )
+
+
+def _few(lane: LaneSummary) -> bool:
+    return any(FEW in p99(lane.latencies[name]) for name in _SHOWN_P99)
 
 
 def _lanes(lanes: tuple[LaneSummary, ...], room: int) -> list[Text]:
@@ -67,14 +75,17 @@ def _lane(lane: LaneSummary, width: int) -> Text:
 def _slos(summary: RunSummary) -> list[Text]:
     if not summary.slos:
         return []
-    missed = [result for result in summary.slos if not result.met]
-    if not missed:
+    missed = [result for result in summary.slos if result.met is False]
+    untold = [result for result in summary.slos if result.met is None]
+    if not missed and not untold:
         return [Text(f"SLOs     all {len(summary.slos)} met")]
-    first = missed[0]
-    found = f"measured {numbers.seconds(first.value_s)}, " if first.met is False else ""
-    more = f" (and {len(missed) - 1} more)" if len(missed) > 1 else ""
-    said = f": {slo_text(first.slo)}; {found}{first.why}{more}"
-    return [Text.assemble("SLOs     ", ("not met", "bold red"), said)]
+    first, *more = [*missed, *untold]
+    found = f"{numbers.seconds(first.value_s)} over answered requests, " if missed else ""
+    others = f" (and {len(more)} more)" if more else ""
+    verdict = ("not met", "bold red") if missed else ("cannot be told", "bold yellow")
+    return [
+        Text.assemble("SLOs     ", verdict, f": {slo_text(first.slo)}; {found}{first.why}{others}")
+    ]
 
 
 def _server(summary: RunSummary) -> Text:

@@ -10,6 +10,7 @@ from loadkit.report import numbers
 _MOST_LANES = 4
 _MOST_EVENTS = 20
 _LONGEST_EVENT = 300
+_FATES = {True: "was met", False: "was not met", None: "cannot be told to be met or not"}
 _PARTS = {
     "queue wait": "waiting in the queue",
     "prefill": "in prefill",
@@ -98,17 +99,22 @@ def _failures(summary: RunSummary) -> str:
 def _slos(summary: RunSummary) -> str:
     if not summary.slos:
         return ""
-    met = sum(result.met is True for result in summary.slos)
     if len(summary.slos) == 1:
-        return f"The SLO ({slo_text(summary.slos[0].slo)}) was {'met' if met else 'not met'}."
-    return f"{met} of {len(summary.slos)} SLOs were met."
+        return f"The SLO ({slo_text(summary.slos[0].slo)}) {_FATES[summary.slos[0].met]}."
+    met = sum(result.met is True for result in summary.slos)
+    unknown = sum(result.met is None for result in summary.slos)
+    rest = f"; of {unknown} it cannot be told" if unknown else ""
+    return f"{met} of {len(summary.slos)} SLOs {'was' if met == 1 else 'were'} met{rest}."
 
 
 def _server(summary: RunSummary) -> str:
     server, preempted = summary.server, summary.preemptions.total
     said = []
     if server.waiting_peak is not None:
-        said.append(f"at most {numbers.count(server.waiting_peak)} requests waited in the server")
+        said.append(
+            f"at most {numbers.count(server.waiting_peak)} requests waited in the server at any "
+            "one-second sample"
+        )
     if server.kv_usage_peak_ratio is not None:
         said.append(f"KV cache use peaked at {numbers.share(server.kv_usage_peak_ratio)}")
     if preempted is not None:

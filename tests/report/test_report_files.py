@@ -241,6 +241,41 @@ def test_the_terminal_summary_is_ten_lines_at_most(tmp_path: Path, lanes: int) -
     assert lines[-1].endswith(str(Path("run", "report", "index.html")))
 
 
+def judged_slos(tmp_path: Path, *lanes: str) -> tuple[str, str, str]:
+    """Terminal, Markdown and JSON of 8 fast answers and 2 refusals, by a 2 s p90 SLO per lane."""
+    rows = [answered(str(i), i * 0.1) for i in range(8)]
+    rows += [failed(f"x{i}", 1.0, "rejected") for i in range(2)]
+    slos = tuple(
+        {"lane": lane, "metric": "ttft", "quantile": 0.9, "threshold_s": 2.0} for lane in lanes
+    )
+    run = write_run(tmp_path / "run", rows, slos=slos)
+    texts = terminal_summary(summarize(run)).plain, reported(run).markdown.read_text("utf-8")
+    terminal, written = (text.replace("\N{NO-BREAK SPACE}", " ") for text in texts)
+    return terminal, written, (run.report_dir / "summary.json").read_text("utf-8")
+
+
+def test_an_slo_missed_by_refusals_says_that_what_was_measured_are_the_answers(
+    tmp_path: Path,
+) -> None:
+    terminal, written, _ = judged_slos(tmp_path, "interactive")
+    assert "not met: interactive TTFT p90 ≤ 2 s; 101 ms over answered requests, 80.00%" in terminal
+    assert "measured (answered)" in written
+    assert "NOT met | 101 ms | 80.0 %" in written
+
+
+def test_an_slo_of_a_lane_that_is_missing_cannot_be_told_anywhere(tmp_path: Path) -> None:
+    terminal, written, found = judged_slos(tmp_path, "nobody")
+    assert "SLOs     cannot be told: nobody" in terminal
+    assert "cannot be told" in written
+    assert "not met" not in (terminal + written).lower()
+    assert json.loads(found)["slos"][0]["met"] is None
+
+
+def test_the_sign_for_few_values_is_explained_once_in_the_terminal(tmp_path: Path) -> None:
+    terminal, _, _ = judged_slos(tmp_path, "interactive")
+    assert terminal.count("† fewer than 100 values") == 1
+
+
 def test_the_terminal_summary_names_each_lane(tmp_path: Path) -> None:
     text = terminal_summary(summarize(full_run(tmp_path / "run"))).plain
     assert "interactive  98.7 % ok, TTFT p50 101 ms p99 101 ms" in text.replace(
