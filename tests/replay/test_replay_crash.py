@@ -216,6 +216,7 @@ def test_the_command_is_killed_while_the_workers_start(
     children = replaying.children()
 
     replaying.process.kill()
+    replaying.end()
 
     assert gone(children["master"], within_s=15)
     assert gone(children["worker"], within_s=15)
