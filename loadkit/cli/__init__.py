@@ -43,8 +43,17 @@ def _loadkit(
     """
 
 
+def _open_standard_streams() -> None:
+    """A stream that was closed for us (`2>&-`) becomes /dev/null: no other file may take its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+
+
 def main() -> None:
     """Run the command line; a LoadkitError ends in two lines and its exit code."""
+    _open_standard_streams()
     try:
         app()
     except LoadkitError as error:

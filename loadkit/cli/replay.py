@@ -1,5 +1,6 @@
 """`loadkit replay`: the main job."""
 
+import contextlib
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -168,7 +169,7 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         attached=attached,
         command=_recorded_command(sys.argv[1:]),
     )
-    summary, error = run_replay(options, say=lambda text: typer.echo(text, err=True))
+    summary, error = run_replay(options, say=_say)
     finish(summary, error, json=json, attached=attached)
 
 
@@ -184,6 +185,11 @@ def finish(summary: Any, error: LoadkitError | None, *, json: bool, attached: bo
     if error is not None:
         raise error
     raise typer.Exit(exit_code(summary))
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # nobody reads it: no reason to give up a run
+        typer.echo(text, err=True)
 
 
 def _dry_run(trace: Path, trace_format: str | None, transforms: Any, json: bool) -> None:
