@@ -8,7 +8,7 @@ import typer
 
 from loadkit import __version__
 from loadkit.cli import demo, emulate, replay, report, trace
-from loadkit.errors import LoadkitError
+from loadkit.errors import LoadkitError, printable
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -57,9 +57,9 @@ def main() -> None:
     try:
         app()
     except LoadkitError as error:
-        typer.echo(f"loadkit: {error.message}", err=True)
+        typer.echo(f"loadkit: {printable(error.message)}", err=True)
         if error.hint:
-            typer.echo(f"  hint: {error.hint}", err=True)
+            typer.echo(f"  hint: {printable(error.hint)}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         typer.echo("loadkit: interrupted", err=True)

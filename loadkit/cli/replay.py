@@ -10,7 +10,7 @@ import typer
 
 from loadkit import units
 from loadkit.cli.output import print_json
-from loadkit.errors import InputError, LoadkitError
+from loadkit.errors import InputError, LoadkitError, printable
 from loadkit.model import Target
 
 _SECRET_HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key", "cookie")
@@ -181,7 +181,7 @@ def finish(summary: Any, error: LoadkitError | None, *, json: bool, attached: bo
     if json:
         print_json(to_json(summary))
     else:
-        typer.echo(terminal_summary(summary), err=attached)
+        typer.echo(printable(str(terminal_summary(summary))), err=attached)
     if error is not None:
         raise error
     raise typer.Exit(exit_code(summary))
@@ -189,7 +189,7 @@ def finish(summary: Any, error: LoadkitError | None, *, json: bool, attached: bo
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):  # nobody reads it: no reason to give up a run
-        typer.echo(text, err=True)
+        typer.echo(printable(text), err=True)
 
 
 def _dry_run(trace: Path, trace_format: str | None, transforms: Any, json: bool) -> None:

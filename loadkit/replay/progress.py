@@ -6,6 +6,7 @@ from typing import TextIO
 
 import numpy as np
 
+from loadkit.errors import printable
 from loadkit.model import ServerMetric
 from loadkit.replay.recorder import Recorder
 
@@ -37,7 +38,7 @@ class Progress:
         """A lasting line above the live one."""
         if self._live:
             self._rewrite("")
-        self._print(text)
+        self._print(printable(text))
 
     def end(self) -> None:
         if self._live:

@@ -1,6 +1,7 @@
 """The summary that fits a pull request."""
 
 from loadkit.analysis import RunSummary
+from loadkit.errors import printable
 from loadkit.report import tables, words
 from loadkit.report.tables import Table
 
@@ -39,4 +40,4 @@ def _safe(text: str) -> str:
     """No HTML, table break, line break or link out of text that a server or a trace wrote."""
     for character in "\\`*_[]<>|":
         text = text.replace(character, f"\\{character}")
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
