@@ -40,8 +40,7 @@ def replay(options: ReplayOptions, say: Say) -> tuple[RunSummary, LoadkitError |
 
 
 async def _run(options: ReplayOptions, say: Say) -> tuple[RunDir, Ending]:
-    if options.output.exists():
-        RunDir.create(options.output)  # says so before the target is bothered
+    RunDir.require_new(options.output)  # says so before the target is bothered
     prepared = await prepare(options)
     say(_opening(options, prepared))
     run = RunDir.create(options.output)
