@@ -104,6 +104,8 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         int,
         typer.Option(
             "--web",
+            min=0,
+            max=65535,
             metavar="PORT",
             help="Show Locust's own web interface on this loopback port while it runs.",
         ),

@@ -100,6 +100,13 @@ def test_nobody_listens_at_the_target(replay: Replay, trace: Path) -> None:
     expect_error(replay(trace, f"http://127.0.0.1:{port}"), 4, str(port))
 
 
+def test_the_port_of_the_page_is_taken(replay: Replay, trace: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+
+        expect_error(replay(trace, UNUSED, "--web", port), 2, "--web", port)
+
+
 def test_a_name_that_does_not_resolve(replay: Replay, trace: Path) -> None:
     expect_error(replay(trace, "http://no-such-host.invalid:8000"), 4, "no-such-host.invalid")
 
