@@ -17,7 +17,7 @@ LOADKIT = (sys.executable, "-m", "loadkit")
 ACCEPTED = (0, 1)
 """A missed SLO is a result worth showing; anything else is not a report."""
 
-FIVE_MINUTES = ("--window", "0s:300s", "--scale", "0.3x")
+FIVE_MINUTES = ("--window", "0s:300s", "--scale", "0.15x")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import typer
 
 from loadkit import __version__
 from loadkit.cli import demo, emulate, replay, report, trace
-from loadkit.errors import LoadkitError
+from loadkit.errors import LoadkitError, printable
 
 UsageError: Any = typer.BadParameter.__base__
 """Typer carries its own Click and does not name this class."""
@@ -56,14 +56,23 @@ def _usage(error: Any) -> tuple[str, str]:
 
 
 def _fail(message: str, hint: str, code: int) -> NoReturn:
-    typer.echo(f"loadkit: {message}", err=True)
+    typer.echo(f"loadkit: {printable(message)}", err=True)
     if hint:
-        typer.echo(f"  hint: {hint}", err=True)
+        typer.echo(f"  hint: {printable(hint)}", err=True)
     sys.exit(code)
+
+
+def _open_standard_streams() -> None:
+    """A stream that was closed for us (`2>&-`) becomes /dev/null: no other file may take its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
 def main() -> None:
     """Run the command line; every error that a user can act on ends in two lines and its exit code."""
+    _open_standard_streams()
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except LoadkitError as error:

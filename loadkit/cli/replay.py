@@ -1,5 +1,6 @@
 """`loadkit replay`: the main job."""
 
+import contextlib
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -9,7 +10,7 @@ import typer
 
 from loadkit import units
 from loadkit.cli.output import print_json
-from loadkit.errors import InputError, LoadkitError, RunError
+from loadkit.errors import InputError, LoadkitError, RunError, printable
 from loadkit.model import Slo, Target
 
 _SECRET_HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key", "cookie")
@@ -103,6 +104,8 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         int,
         typer.Option(
             "--web",
+            min=0,
+            max=65535,
             metavar="PORT",
             help="Show Locust's own web interface on this loopback port while it runs.",
         ),
@@ -169,7 +172,7 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         attached=attached,
         command=_recorded_command(sys.argv[1:]),
     )
-    summary, error = run_replay(options, say=lambda text: typer.echo(text, err=True))
+    summary, error = run_replay(options, say=_say)
     finish(summary, error, json=json, attached=attached)
 
 
@@ -183,10 +186,15 @@ def finish(summary: Any, error: LoadkitError | None, *, json: bool, attached: bo
     if json:
         print_json(to_json(summary))
     else:
-        typer.echo(terminal_summary(summary), err=attached)
+        typer.echo(printable(str(terminal_summary(summary))), err=attached)
     if error is not None:
         raise error
     raise typer.Exit(exit_code(summary))
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # nobody reads it: no reason to give up a run
+        typer.echo(printable(text), err=True)
 
 
 def _dry_run(

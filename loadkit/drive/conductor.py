@@ -76,6 +76,11 @@ class Conductor:
         if not isinstance(self._runner, MasterRunner):
             return
         clients = self._runner.clients
+        mute = [n for n, c in clients.items() if n not in self._hello and c.state == STATE_MISSING]
+        for node in mute:
+            del clients[node]
+            self._workers -= 1
+            self._fail("a worker was lost before it began")
         for node in set(self._hello) - self._ended:
             if node not in clients or clients[node].state == STATE_MISSING:
                 self._lost(node)
@@ -83,7 +88,9 @@ class Conductor:
     def _lost(self, node: str) -> None:
         self._ready.add(node)
         self._ended.add(node)
-        what = f"worker {self._hello[node]} lost"
+        self._fail(f"worker {self._hello[node]} lost")
+
+    def _fail(self, what: str) -> None:
         self._link.send({"type": "event", "what": what, "fatal": True})
         self.stop()
 
@@ -108,7 +115,8 @@ class Conductor:
 
     def _on_ended(self, msg: Any, **_: Any) -> None:
         if msg.data.get("error"):
-            self._link.send({"type": "event", "what": msg.data["error"], "fatal": True})
+            self._fail(msg.data["error"])
+        self._ready.add(msg.node_id)  # it may have failed before that
         self._note(self._ended, msg.node_id)
 
 

@@ -46,7 +46,7 @@ def at_a_glance(lanes: Sequence[LaneSummary], title: str = "Lanes") -> Table:
     few = any(FEW in cell for row in rows for cell in row)
     columns = (
         *who, "offered", "rate", "ok", "goodput", "in time", "TTFT p50", "TTFT p99",
-        "queue wait p99", "TPOT p50", "E2E p99",
+        "queue wait p99", "prefill p50", "TPOT p50", "E2E p99",
     )  # fmt: skip
     return Table(title, columns, rows, FEW_NOTE if few else "")
 
@@ -63,6 +63,7 @@ def _glance(lane: LaneSummary, *, tenants: bool) -> tuple[str, ...]:
         numbers.seconds(values["ttft"].p50),
         p99(values["ttft"]),
         p99(values["queue_wait"]),
+        numbers.seconds(values["prefill"].p50),
         numbers.seconds(values["tpot"].p50),
         p99(values["e2e"]),
     )

@@ -9,6 +9,7 @@ from loadkit.report.tables import FEW, p99
 _MOST_LINES = 10
 _MOST_REASONS = 3
 _SHOWN_P99 = ("ttft", "queue_wait", "e2e")
+_MOST_NAME_CHARS = 40
 
 
 def terminal_summary(summary: RunSummary) -> Text:
@@ -50,17 +51,22 @@ def _few(lane: LaneSummary) -> bool:
 def _lanes(lanes: tuple[LaneSummary, ...], room: int) -> list[Text]:
     """As many as fit; the last line then tells how many do not."""
     room = max(room, 1)
-    width = max((len(lane.lane) for lane in lanes), default=0)
+    width = max((len(_name(lane)) for lane in lanes), default=0)
     shown = lanes if len(lanes) <= room else lanes[: room - 1]
     hidden = len(lanes) - len(shown)
     more = [Text(f"and {hidden} more lanes, see the report")] if hidden else []
     return [*(_lane(lane, width) for lane in shown), *more]
 
 
+def _name(lane: LaneSummary) -> str:
+    name = " ".join(lane.lane.split())
+    return name if len(name) <= _MOST_NAME_CHARS else name[: _MOST_NAME_CHARS - 1] + "…"
+
+
 def _lane(lane: LaneSummary, width: int) -> Text:
     ttft, wait = lane.latencies["ttft"], lane.latencies["queue_wait"]
     parts = [
-        f"{lane.lane:<{width}}  {numbers.share(lane.completed / lane.offered)} ok",
+        f"{_name(lane):<{width}}  {numbers.share(lane.completed / lane.offered)} ok",
         f"TTFT p50 {numbers.seconds(ttft.p50)} p99 {p99(ttft)}",
         f"queue wait p99 {p99(wait)}",
         f"E2E p99 {p99(lane.latencies['e2e'])}",

@@ -29,7 +29,13 @@ def answer(summary: RunSummary) -> list[str]:
     """Short paragraphs: the whole, each lane, what else a reader must know. Only what is known is said."""
     if not summary.offered:
         return ["Not one request was offered, so there is nothing to report."]
-    whole = (_distrust(summary), _delivered(summary), _failures(summary), _slos(summary))
+    whole = (
+        _distrust(summary),
+        _delivered(summary),
+        _unstreamed(summary),
+        _failures(summary),
+        _slos(summary),
+    )
     lanes = [(_speed(lane), _where(lane), _good(lane)) for lane in summary.lanes[:_MOST_LANES]]
     hidden = len(summary.lanes) - len(lanes)
     more = (f"The table tells of {hidden} more lanes.",) if hidden else ()
@@ -52,6 +58,12 @@ def _delivered(summary: RunSummary) -> str:
         f"{numbers.count(summary.offered)} requests were offered over {numbers.seconds(summary.due_span_s)} "
         f"({numbers.rate(rps)} on average); {whole} were answered in full."
     )
+
+
+def _unstreamed(summary: RunSummary) -> str:
+    if summary.manifest.target.get("stream") is not False:
+        return ""
+    return f"Answers were not streamed, so there are no token times: TTFT and TPOT are {numbers.UNKNOWN}."
 
 
 def _speed(lane: LaneSummary) -> str:
@@ -140,6 +152,18 @@ def headline(summary: RunSummary) -> str:
     )
 
 
+def littles_law(summary: RunSummary) -> str:
+    """One sentence; empty where there was too little to check."""
+    law = summary.littles_law
+    if law is None:
+        return ""
+    return (
+        f"Little's law: {numbers.level(law.product)} in the system by rate and time, "
+        f"{numbers.level(law.in_flight_mean)} counted by the client, "
+        f"{numbers.level(law.server_mean)} by the server; {law.verdict}."
+    )
+
+
 def events(summary: RunSummary) -> list[str]:
     """What the run noted while it ran, with its instant; the last line counts what is left out."""
     told = summary.manifest.events
@@ -163,6 +187,10 @@ def what_ran(summary: RunSummary) -> list[tuple[str, str]]:
         (
             "Engine",
             " ".join(str(target[k]) for k in ("engine", "version") if target.get(k)) or "unknown",
+        ),
+        (
+            "Streaming",
+            "not streamed: no token times" if target.get("stream") is False else "",
         ),
         ("Capacity", _mapping(target.get("capacity"))),
         (

@@ -99,6 +99,13 @@ def test_nobody_listens_at_the_target(replay: Replay, trace: Path) -> None:
     expect_error(replay(trace, f"http://127.0.0.1:{port}"), 4, str(port))
 
 
+def test_the_port_of_the_page_is_taken(replay: Replay, trace: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+
+        expect_error(replay(trace, UNUSED, "--web", port), 2, "--web", port)
+
+
 def test_a_name_that_does_not_resolve(replay: Replay, trace: Path) -> None:
     expect_error(replay(trace, "http://no-such-host.invalid:8000"), 4, "no-such-host.invalid")
 
@@ -285,3 +292,18 @@ def test_a_dry_run_sends_nothing_and_needs_no_target(replay: Replay, trace: Path
     assert "5 requests" in done.out
     assert "nothing was sent" in done.out
     assert not done.run.exists()
+
+
+def test_names_of_a_trace_cannot_steer_the_terminal(
+    emulator: StartEmulator, replay: Replay, write_trace: WriteTrace
+) -> None:
+    odd = "\x1b[31mred\x07" + "x" * 5000
+    trace = write_trace([{"arrival_s": 0.0, "lane": odd}, {"arrival_s": 0.1, "lane": "a\nb"}])
+
+    done = replay(trace, emulator("--profile", "tiny").url)
+
+    assert "\\x1b[31mred" in done.out
+    summary = (done.run / "report" / "summary.md").read_text()
+    for text in (done.out, done.err, summary):
+        assert "\x1b" not in text
+    assert max(map(len, done.out.splitlines())) < 400

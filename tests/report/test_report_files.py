@@ -241,6 +241,27 @@ def test_the_terminal_summary_is_ten_lines_at_most(tmp_path: Path, lanes: int) -
     assert lines[-1].endswith(str(Path("run", "report", "index.html")))
 
 
+def test_the_markdown_tells_what_ran_and_how_it_can_be_done_again(full: ReportPaths) -> None:
+    written = full.markdown.read_text("utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    assert "model m; engine vllm; replayed speedup 10x; workers 1, seed 1" in written
+    assert "| Command | loadkit replay day.parquet --target" in written
+    assert "Little's law: " in written
+    assert "<summary>Largest tenants</summary>" in written
+    (lane,) = [line for line in written.splitlines() if line.startswith("| interactive | 152 ")]
+    assert "| 40.0 ms |" in lane, "the prefill that the engine told"
+
+
+def test_answers_that_were_not_streamed_have_no_token_times_and_the_report_says_so(
+    tmp_path: Path,
+) -> None:
+    whole = {"first_token_s": None, "last_token_s": None, "chunk_offsets_s": None}
+    rows = [answered(str(i), i * 0.1, **whole) for i in range(9)]
+    target = {"url": "http://127.0.0.1:8000", "stream": False}
+    paths = reported(write_run(tmp_path / "run", rows, target=target))
+    assert "not streamed: no token times" in paths.html.read_text("utf-8")
+    assert "TTFT and TPOT are \N{EN DASH}" in paths.markdown.read_text("utf-8")
+
+
 def judged_slos(tmp_path: Path, *lanes: str) -> tuple[str, str, str]:
     """Terminal, Markdown and JSON of 8 fast answers and 2 refusals, by a 2 s p90 SLO per lane."""
     rows = [answered(str(i), i * 0.1) for i in range(8)]
