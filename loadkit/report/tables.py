@@ -176,7 +176,7 @@ def littles_law(summary: RunSummary) -> Table | None:
     sampled = "mean of running + waiting samples"
     product = f"{numbers.rate(law.arrival_rps)} \N{MULTIPLICATION SIGN} {numbers.seconds(law.sojourn_mean_s)}"
     rows = (
-        ("client", "in flight, integrated over the records", numbers.level(law.in_flight_mean), ""),
+        ("client", _IN_FLIGHT_SOURCES[law.in_flight_source], numbers.level(law.in_flight_mean), ""),
         ("λ·W", product, numbers.level(law.product), numbers.signed_share(law.difference_share)),
         (
             "server",
@@ -185,9 +185,26 @@ def littles_law(summary: RunSummary) -> Table | None:
             numbers.signed_share(law.server_difference_share),
         ),
     )
-    note = f"From {law.start_s:.1f} s to {law.end_s:.1f} s: {law.verdict}."
+    note = f"{_law_window(summary)}: {law.verdict}."
     columns = ("<mean number in the system", "<from", "L", "difference")
     return Table("Little's law", columns, rows, note)
+
+
+_IN_FLIGHT_SOURCES = {
+    "samples": "in flight, mean of the workers' samples",
+    "records": "in flight, integrated over the rows",
+}
+
+
+def _law_window(summary: RunSummary) -> str:
+    law = summary.littles_law
+    if law is None:
+        return ""
+    what = {
+        "whole run": "The whole run, which began and ended empty",
+        "steady part": "The requests sent in the middle of the run",
+    }
+    return f"{what[law.window]}, {numbers.instant(law.start_s)} to {numbers.instant(law.end_s)}"
 
 
 def checks(summary: RunSummary) -> Table:

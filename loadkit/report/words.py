@@ -158,7 +158,7 @@ def littles_law(summary: RunSummary) -> str:
     if law is None:
         return ""
     return (
-        f"Little's law: {numbers.level(law.product)} in the system by rate and time, "
+        f"Little's law over the {law.window}: {numbers.level(law.product)} in the system by rate and time, "
         f"{numbers.level(law.in_flight_mean)} counted by the client, "
         f"{numbers.level(law.server_mean)} by the server; {law.verdict}."
     )

@@ -224,7 +224,7 @@ def test_the_markdown_is_short_enough_for_a_pull_request(full: ReportPaths) -> N
     written = full.markdown.read_text("utf-8")
     assert written.startswith("## VALID: run\n")
     unfolded = re.sub(r"<details>.*?</details>", "", written, flags=re.DOTALL)
-    assert len(unfolded.splitlines()) < 40
+    assert sum(map(bool, unfolded.splitlines())) < 30
     grids = [block.splitlines() for block in written.split("\n\n") if block.startswith("|")]
     assert all(len({line.count(" | ") for line in lines}) == 1 for lines in grids)
 
@@ -245,7 +245,7 @@ def test_the_markdown_tells_what_ran_and_how_it_can_be_done_again(full: ReportPa
     written = full.markdown.read_text("utf-8").replace("\N{NO-BREAK SPACE}", " ")
     assert "model m; engine vllm; replayed speedup 10x; workers 1, seed 1" in written
     assert "| Command | loadkit replay day.parquet --target" in written
-    assert "Little's law: " in written
+    assert "Little's law over the whole run: " in written
     assert "<summary>Largest tenants</summary>" in written
     (lane,) = [line for line in written.splitlines() if line.startswith("| interactive | 152 ")]
     assert "| 40.0 ms |" in lane, "the prefill that the engine told"
