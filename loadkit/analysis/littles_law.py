@@ -9,7 +9,6 @@ steady. The server's own running + waiting is the independent witness of both.
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from loadkit.analysis import samples
@@ -81,7 +80,7 @@ def littles_law(facts: Facts) -> LittlesLaw | None:
         difference_share=off,
         server_mean=server,
         server_difference_share=server_off,
-        verdict=f"{_verdict(off, tolerance, whole=whole)}; {_witness(server_off)}",
+        verdict=f"{_verdict(off, tolerance, whole=whole)}; {_witness(server_off, tolerance)}",
     )
 
 
@@ -96,8 +95,8 @@ def _window(facts: Facts, spans: pd.DataFrame) -> _Window:
 
 
 def _integrated(spans: pd.DataFrame, window: _Window) -> float:
-    begun_s = np.maximum(spans["sent_s"], window.start_s)
-    overlap_s = np.minimum(spans["end_s"], window.end_s) - begun_s
+    begun_s = spans["sent_s"].clip(lower=window.start_s)
+    overlap_s = spans["end_s"].clip(upper=window.end_s) - begun_s
     return float(overlap_s.clip(lower=0).sum() / (window.end_s - window.start_s))
 
 
@@ -144,9 +143,9 @@ def _verdict(off: float, tolerance: float, *, whole: bool) -> str:
     return "not steady in this window"
 
 
-def _witness(server_off: float | None) -> str:
+def _witness(server_off: float | None, tolerance: float) -> str:
     if server_off is None:
         return "the server does not tell its own count"
-    if abs(server_off) <= _AGREES:
+    if abs(server_off) <= tolerance:
         return "the server agrees"
     return f"the server saw {'fewer' if server_off < 0 else 'more'} in flight than the client"
