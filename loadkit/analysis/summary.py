@@ -107,10 +107,10 @@ def summarize(run: RunDir) -> RunSummary:
         tenants_left_out=facts.offered.groupby("lane")["tenant"].nunique().sum() - len(per_tenant),
         slos=tuple(slo.judge(facts, s) for s in slo.slos_of(facts.manifest.slos)),
         send_lag=send_lag(facts),
-        preemptions=_preemptions(facts),
+        preemptions=preemptions_of(facts),
         ledger=tuple(lines),
         littles_law=littles_law(facts),
-        server=_server_means(facts),
+        server=server_means(facts),
         timeline=timeline(facts),
         distributions=_distributions(facts, [lane.lane for lane in per_lane]),
         offered=len(facts.offered),
@@ -130,7 +130,7 @@ def exit_code(summary: RunSummary) -> int:
     return 0
 
 
-def _preemptions(facts: Facts) -> Preemptions:
+def preemptions_of(facts: Facts) -> Preemptions:
     server = samples.increase(facts.server, ServerMetric.PREEMPTIONS_TOTAL)
     return Preemptions(
         server=None if server is None else round(server),
@@ -139,9 +139,9 @@ def _preemptions(facts: Facts) -> Preemptions:
     )
 
 
-def _server_means(facts: Facts) -> ServerMeans:
+def server_means(facts: Facts) -> ServerMeans:
     m = ServerMetric
-    running, slots = _time_mean(facts, m.REQUESTS_RUNNING), _slots(facts)
+    running, slots = _time_mean(facts, m.REQUESTS_RUNNING), slots_of(facts)
     kv = samples.gauge(facts.server, m.KV_USAGE_RATIO, largest=True)
     return ServerMeans(
         running=running,
@@ -157,7 +157,7 @@ def _server_means(facts: Facts) -> ServerMeans:
     )
 
 
-def _slots(facts: Facts) -> float | None:
+def slots_of(facts: Facts) -> float | None:
     told = _peak(samples.gauge(facts.server, ServerMetric.MAX_NUM_SEQS))
     return told or (facts.manifest.target.get("capacity") or {}).get("max_num_seqs")
 
