@@ -1,7 +1,7 @@
 """What changed from the first arm to another, number by number, each with its interval and verdict."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,16 +64,16 @@ def differences(
     return [
         found
         for lane, family in families
-        for found in _family(row for each in family if (row := _row(first, other, lane, each)))
+        for found in _family([_row(first, other, lane, each) for each in family])
     ]
 
 
-def _family(rows: Iterable[_Row]) -> list[Difference]:
+def _family(rows: Sequence[_Row | None]) -> list[Difference]:
     """Verdicts of one lane, with a false alarm in at most 5% of the lanes in which nothing differs.
 
     A number that is the same in every pair cannot raise one, so it takes no part (Tarone 1990).
     """
-    known = list(rows)
+    known = [row for row in rows if row is not None]
     tested = [row for row in known if row.found and (row.found.mean or row.found.sd)]
     adjusted = holm([p_value(row.found) for row in tested if row.found])
     p_of = {id(row): p for row, p in zip(tested, adjusted, strict=True)}
