@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from loadkit import __version__
-from loadkit.cli import demo, emulate, replay, report, trace
+from loadkit.cli import compare, demo, emulate, replay, report, trace
 from loadkit.errors import LoadkitError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.command()(replay.replay)
 app.command()(report.report)
+app.command()(compare.compare)
 app.add_typer(trace.app, name="trace")
 app.command()(emulate.emulate)
 app.command()(demo.demo)

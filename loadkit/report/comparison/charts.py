@@ -1,0 +1,227 @@
+"""The charts of a comparison: the trade-off, the tail it is about, and the slots over the day."""
+
+from itertools import cycle
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, PercentFormatter
+
+from loadkit.analysis import slo_text
+from loadkit.analysis.comparison import Arm, Comparison, Occupancy, TradeOff
+from loadkit.report import numbers
+from loadkit.report.figures import (
+    BAD,
+    GOOD,
+    INK,
+    MUTED,
+    SECONDS,
+    Chart,
+    draw,
+    lane_colours,
+    legend,
+    log_seconds,
+    shortened,
+)
+
+_ARM_COLOURS = (
+    "#5b7083", "#2f6fde", "#d97a1e", "#199a86", "#8c56c9", "#c23b5e", "#7a8a1f", "#3aa6c9",
+)  # fmt: skip
+_MOST_OCCUPANCIES = 10
+_LEAST_S = 1e-3
+_LABEL_OFFSETS = ((8, 4), (8, -11), (-8, 6), (-8, -12))
+
+
+def arm_colours(comparison: Comparison) -> dict[str, str]:
+    return {
+        arm.label: colour for arm, colour in zip(comparison.arms, cycle(_ARM_COLOURS), strict=False)
+    }
+
+
+def charts(comparison: Comparison) -> list[Chart]:
+    """Every chart that has data, in reading order."""
+    makers = (_trade_off, _tail, _occupancy)
+    return [chart for make in makers if (chart := make(comparison))]
+
+
+def _trade_off(comparison: Comparison) -> Chart | None:
+    found = comparison.trade_off
+    if found is None or len(found.standings) < 2:
+        return None
+
+    def paint(figure: Figure) -> None:
+        axes = figure.subplots()
+        _front(axes, found)
+        _points(axes, found, arm_colours(comparison))
+        _thresholds(axes, comparison, found)
+        _tail_scale(axes, found)
+        axes.set_xlim(left=0)
+        axes.margins(x=0.12)
+        axes.set_xlabel(f"{found.work_lane}: items an hour, more is better →")
+        axes.set_ylabel(f"← shorter is better: {found.tail_lane} {found.tail.title}")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        legend(axes)
+
+    caption = (
+        "One large point for each label, its runs small beside it. The line is the Pareto front: what lies "
+        "above or left of it is beaten by another in both. Down and to the right is better."
+    )
+    return draw("trade_off", "What the short wait costs", caption, 3.6, paint)
+
+
+def _points(axes: Axes, found: TradeOff, colours: dict[str, str]) -> None:
+    ordered = sorted(found.standings, key=lambda s: (s.work_per_h, s.tail_s))
+    for place, one in enumerate(ordered):
+        colour = colours[one.label]
+        if len(one.runs) > 1:
+            tails, work = zip(*one.runs, strict=True)
+            axes.plot(work, tails, "o", color=colour, alpha=0.4, markersize=3.5, markeredgewidth=0)
+        axes.plot(
+            one.work_per_h, one.tail_s, "o", color=colour, markersize=8.5,
+            markerfacecolor=colour if one.on_front else "none", markeredgewidth=1.6,
+        )  # fmt: skip
+        offset = _LABEL_OFFSETS[place % 2]
+        axes.annotate(
+            shortened(one.label), (one.work_per_h, one.tail_s), xytext=offset,
+            textcoords="offset points", color=INK, fontsize=8,
+        )  # fmt: skip
+
+
+def _front(axes: Axes, found: TradeOff) -> None:
+    on_front = sorted((s.work_per_h, s.tail_s) for s in found.standings if s.on_front)
+    work, tails = zip(*on_front, strict=True)
+    axes.plot(work, tails, color=GOOD, linewidth=1.2, alpha=0.8, drawstyle="steps-post", zorder=1,
+              label="Pareto front")  # fmt: skip
+
+
+def _thresholds(axes: Axes, comparison: Comparison, found: TradeOff) -> None:
+    for slo in comparison.slos:
+        if (slo.lane, slo.metric, slo.quantile) == (found.tail_lane, *found.tail.key):
+            axes.axhline(
+                slo.threshold_s, color=BAD, linewidth=1, linestyle=":", label=f"SLO {slo_text(slo)}"
+            )
+
+
+def _tail_scale(axes: Axes, found: TradeOff) -> None:
+    """Logarithmic, with room for a wait of exactly 0."""
+    tails = [tail_s for s in found.standings for tail_s, _ in (*s.runs, (s.tail_s, 0.0))]
+    positive = [tail_s for tail_s in tails if tail_s > 0]
+    if not positive:
+        return
+    if min(tails) > 0:
+        axes.set_yscale("log")
+        log_seconds(axes.yaxis)
+        return
+    least_s = min(positive)
+    axes.set_yscale("symlog", linthresh=least_s, linscale=0.5)
+    decades = LogLocator().tick_values(least_s, max(tails))
+    axes.set_yticks([0.0, *(t for t in decades if least_s <= t <= max(tails) * 1.5)])
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter(SECONDS)
+    axes.set_ylim(bottom=-0.3 * least_s)
+
+
+def _tail(comparison: Comparison) -> Chart | None:
+    found = comparison.trade_off
+    if found is None:
+        return None
+    place = (found.tail_lane, found.tail.metric)
+    arms = [arm for arm in comparison.arms if not arm.reasons and len(arm.runs[0].curves[place])]
+    if not any((arm.runs[0].curves[place] > 0).any() for arm in arms):
+        return None
+    colours = arm_colours(comparison)
+
+    def paint(figure: Figure) -> None:
+        axes = figure.subplots()
+        for arm in arms:
+            _exceedance(axes, arm, place, colours[arm.label])
+        for slo in comparison.slos:
+            if (slo.lane, slo.metric) == place:
+                axes.plot(
+                    [slo.threshold_s], [1 - slo.quantile], "v", color=BAD, markersize=6,
+                    label=f"SLO {slo_text(slo)}",
+                )  # fmt: skip
+        axes.set_xscale("log")
+        log_seconds(axes.xaxis)
+        axes.set_yscale("log")
+        axes.set_ylim(top=1.15)
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.set_xlabel(f"{found.tail_lane}: {found.tail.title.rpartition(' ')[0]}")
+        axes.set_title("Share of requests that wait longer")
+        legend(axes, columns=5)
+
+    caption = (
+        "Both axes are logarithmic; 1% on the left axis is where p99 is read. A line that ends early has no "
+        "longer waits. The first run of each label."
+    )
+    return draw("tail", "The whole tail", caption, 2.9, paint)
+
+
+def _exceedance(axes: Axes, arm: Arm, place: tuple[str, str], colour: str) -> None:
+    """Without the last step to 0, which has no place on a logarithmic axis."""
+    values_s = arm.runs[0].curves[place]
+    shares = 1 - np.arange(1, len(values_s) + 1) / len(values_s)
+    kept = shares > 0
+    axes.plot(
+        np.maximum(values_s[kept], _LEAST_S), shares[kept], color=colour, label=arm.label,
+        drawstyle="steps-post",
+    )  # fmt: skip
+
+
+def _occupancy(comparison: Comparison) -> Chart | None:
+    known = [
+        (arm.label, used)
+        for arm in comparison.arms
+        if not arm.reasons and (used := arm.runs[0].occupancy)
+    ][:_MOST_OCCUPANCIES]
+    if not known:
+        return None
+    lanes = lane_colours(sorted({lane for _, used in known for lane in used.running if lane}))
+    top = max(used.slots or _peak(used) for _, used in known)
+    height = 0.62 * len(known) + 0.75
+
+    def paint(figure: Figure) -> None:
+        grid = figure.subplots(len(known), sharex=True, sharey=True, squeeze=False)[:, 0]
+        for axes, (label, used) in zip(grid, known, strict=True):
+            _running(axes, used, lanes)
+            axes.set_title(shortened(label))
+            axes.set_ylim(0, top * 1.06)
+        legend(grid[0])
+        grid[-1].set_xlim(0, max(used.edges_s[-1] for _, used in known))
+        grid[-1].xaxis.set_major_formatter(FuncFormatter(_clock(grid[-1].get_xlim()[1])))
+        grid[-1].set_xlabel("time from the start of the run")
+
+    guess = any(used.from_rows for _, used in known)
+    caption = (
+        "Requests running at once, by lane where the server tells it; the dotted line is the number of "
+        "slots. White under it is headroom. The first run of each label."
+        + " Worked out from waits and ends, because the server told no running requests."
+        * guess
+    )
+    return draw("occupancy", "Slots over the day", caption, height, paint)
+
+
+def _peak(used: Occupancy) -> float:
+    return float(np.nanmax(np.sum(list(used.running.values()), axis=0), initial=1.0))
+
+
+def _running(axes: Axes, used: Occupancy, colours: dict[str, str]) -> None:
+    base = np.zeros(len(used.edges_s) - 1)
+    for lane in sorted(used.running, key=lambda name: (name != "interactive", name)):
+        upper = base + used.running[lane]
+        axes.stairs(
+            upper, used.edges_s, baseline=base, fill=True, color=colours.get(lane, MUTED),
+            alpha=0.75, linewidth=0, label=lane or "running",
+        )  # fmt: skip
+        base = np.nan_to_num(upper)
+    if used.slots:
+        axes.axhline(used.slots, color=INK, linewidth=0.8, linestyle=":")
+
+
+def _clock(end_s: float):  # type: ignore[no-untyped-def]
+    """Ticks in the unit that suits the whole axis."""
+    if end_s >= 3 * 3600:
+        return lambda value_s, _: f"{value_s / 3600:g} h"
+    if end_s >= 600:
+        return lambda value_s, _: f"{value_s / 60:g} min"
+    return lambda value_s, _: numbers.seconds(value_s) if value_s % 1 else f"{value_s:g} s"
