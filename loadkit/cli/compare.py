@@ -83,5 +83,5 @@ def compare(  # noqa: PLR0913, PLR0917  (one parameter per flag)
     if json:
         print_json(as_json(found))
     else:
-        Console(highlight=False).print(terminal_comparison(found, folder))
+        Console(soft_wrap=True, highlight=False).print(terminal_comparison(found, folder))
     raise typer.Exit(comparison_exit_code(found))

@@ -96,7 +96,7 @@ def compare(
         slos_asked=bool(slos),
         differences=tuple(found),
         marks=marks,
-        trade_off=trade_off(arms, known),
+        trade_off=trade_off(arms, known, judged),
         choice=choose(arms, marks, known),
         cautions=tuple(cautions(arms)),
     )

@@ -17,7 +17,7 @@ from loadkit.analysis.metrics import METRICS
 from loadkit.analysis.quantiles import quantile
 from loadkit.analysis.slo import goodput_share, metric_values
 from loadkit.errors import InputError
-from loadkit.model import Slo
+from loadkit.model import INTERACTIVE, Slo
 
 Unit = Literal["s", "share", "count", "per_h", "tokens"]
 Key = tuple[str, float | None]
@@ -96,8 +96,13 @@ def _completed(lane: Lane) -> float | None:
 
 
 def _per_hour(lane: Lane) -> float | None:
-    """Over the time in which the lane had work: first due instant to the last end, or to the run's."""
+    """Over the time in which the lane had work: first due instant to the last end, or to the run's.
+
+    None for the interactive lane: people decide how much of that there is, not the server.
+    """
     rows, end_s = lane.offered, lane.facts.end_s
+    if rows["lane"].eq(INTERACTIVE).any():
+        return None
     left = rows["status"].eq("cancelled").any() or rows["missing"].any()
     last_s = end_s if left else float(rows["finished_s"].fillna(rows["scheduled_s"]).max())
     span_s = last_s - float(rows["scheduled_s"].min())

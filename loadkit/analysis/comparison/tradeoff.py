@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from loadkit.analysis.comparison.measures import MEASURES, Measure
-from loadkit.analysis.comparison.paired import estimate, interval
-from loadkit.analysis.comparison.runs import Arm
+from loadkit.analysis.comparison.paired import MIN_PAIRS, estimate, interval
+from loadkit.analysis.comparison.runs import Arm, Place
 from loadkit.analysis.slo import SloResult
 from loadkit.model import BATCH, INTERACTIVE, Slo
 
@@ -26,7 +24,9 @@ class Standing:
     runs: tuple[tuple[float, float], ...]
     """(tail_s, work_per_h) of each run."""
     on_front: bool
-    """No other arm has both a shorter tail and more batch work done."""
+    """By its means, no other arm has both a shorter tail and more batch work done."""
+    beaten_by: str | None
+    """One that has, where the runs tell the two apart in at least one of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,38 +75,45 @@ def split_lanes(lanes: Sequence[str]) -> tuple[str | None, str | None]:
     return tail, work
 
 
-def trade_off(arms: Sequence[Arm], lanes: Sequence[str]) -> TradeOff | None:
-    """None with fewer than two lanes, or where no tail is known to all valid arms."""
+def trade_off(
+    arms: Sequence[Arm], lanes: Sequence[str], slos: Sequence[Slo] = ()
+) -> TradeOff | None:
+    """None with fewer than two lanes, or where no tail is known to all valid arms.
+
+    The tail is the one that an SLO of the lane speaks of, otherwise the first known of `_TAILS`.
+    """
     tail_lane, work_lane = split_lanes(lanes)
     valid = [arm for arm in arms if not arm.reasons]
     if tail_lane is None or work_lane is None or not valid:
         return None
-    for key in _TAILS:
-        points = [_points(arm, (tail_lane, key), (work_lane, _WORK)) for arm in valid]
-        if all(points):
-            return TradeOff(tail_lane, work_lane, _BY_KEY[key], _standings(valid, points))
+    asked = [(s.metric, s.quantile) for s in slos if s.lane == tail_lane]
+    for key in (*(k for k in asked if k in _BY_KEY), *_TAILS):
+        places = (tail_lane, key), (work_lane, _WORK)
+        if all(_points(arm, *places) for arm in valid):
+            return TradeOff(tail_lane, work_lane, _BY_KEY[key], _standings(valid, *places))
     return None
 
 
-def _points(arm: Arm, tail: tuple, work: tuple) -> list[tuple[float, float]]:  # type: ignore[type-arg]
+def _points(arm: Arm, tail: Place, work: Place) -> list[tuple[float, float]]:
     pairs = zip(arm.values_of(tail), arm.values_of(work), strict=True)
     return [(x, y) for x, y in pairs if x is not None and y is not None]
 
 
-def _standings(
-    arms: Sequence[Arm], points: Sequence[list[tuple[float, float]]]
-) -> tuple[Standing, ...]:
-    means = [tuple(float(value) for value in np.mean(own, axis=0)) for own in points]
-    return tuple(
-        Standing(arm.label, mean[0], mean[1], tuple(own), _undominated(mean, means))
-        for arm, own, mean in zip(arms, points, means, strict=True)
-    )
+def _standings(arms: Sequence[Arm], tail: Place, work: Place) -> tuple[Standing, ...]:
+    means = {arm.label: (arm.mean(tail) or 0.0, arm.mean(work) or 0.0) for arm in arms}
+    found = []
+    for arm in arms:
+        mean = means[arm.label]
+        ahead = [other for other in arms if _ahead(means[other.label], mean)]
+        proved = [other for other in ahead if any(_told_apart(arm, other, p) for p in (tail, work))]
+        beater = max((o.label for o in proved), key=lambda label: means[label][1], default=None)
+        runs = tuple(_points(arm, tail, work))
+        found.append(Standing(arm.label, *mean, runs, not ahead, beater))
+    return tuple(found)
 
 
-def _undominated(one: tuple[float, ...], all_: Sequence[tuple[float, ...]]) -> bool:
-    return not any(
-        tail_s <= one[0] and work >= one[1] and (tail_s, work) != one for tail_s, work in all_
-    )
+def _ahead(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return one[0] <= other[0] and one[1] >= other[1] and one != other
 
 
 def slo_marks(arms: Sequence[Arm], slos: Sequence[Slo]) -> tuple[SloMark, ...]:
@@ -148,13 +155,16 @@ def choose(arms: Sequence[Arm], marks: Sequence[SloMark], lanes: Sequence[str]) 
     return Choice(best.label, tied, cost, most.label)
 
 
-def _told_apart(a: Arm, b: Arm, place: tuple) -> bool:  # type: ignore[type-arg]
+def _told_apart(a: Arm, b: Arm, place: Place) -> bool:
+    """The 95% interval of the change leaves out 0, over enough pairs to have one that means something."""
     pairs = [
-        (x, y) for x, y in zip(a.values_of(place), b.values_of(place), strict=False) if x and y
+        (x, y)
+        for x, y in zip(a.values_of(place), b.values_of(place), strict=False)
+        if x is not None and y is not None
     ]
-    if not pairs:
-        return True
+    exact = a.simulated and b.simulated
+    if len(pairs) < (1 if exact else MIN_PAIRS):
+        return False
     first, second = zip(*pairs, strict=True)
-    found = estimate(first, second, relative=True, exact=a.simulated and b.simulated)
-    ends = interval(found)
+    ends = interval(estimate(first, second, relative=min(*first, *second) > 0, exact=exact))
     return ends is not None and not ends[0] <= 0.0 <= ends[1]

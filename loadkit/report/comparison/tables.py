@@ -14,19 +14,23 @@ from loadkit.report.comparison import forms
 from loadkit.report.tables import Table
 
 _NOT_AT_A_GLANCE = {("tpot", 0.5), ("itl", 0.99), ("e2e", 0.5)}
+_NOT_IN_A_TERMINAL = {
+    *_NOT_AT_A_GLANCE, ("queue_wait", 1.0), ("ttft", 0.5), ("recomputed_tokens", None),
+}  # fmt: skip
 MARKS_NOTE = (
     "✓ better than {baseline}, ✗ worse, = no difference shown, ? inconclusive. "
     "Each value is the mean over the runs of its label."
 )
 
 
-def lane(comparison: Comparison, name: str) -> Table:
-    """One row per arm, one column per measure that any of them knows."""
+def lane(comparison: Comparison, name: str, *, narrow: bool = False) -> Table:
+    """One row per arm, one column per measure that any of them knows; fewer for a terminal."""
+    left_out = _NOT_IN_A_TERMINAL if narrow else _NOT_AT_A_GLANCE
     shown = [
         measure
         for measure in comparison.measures
         if measure.of
-        and (comparison.measures != MEASURES or measure.key not in _NOT_AT_A_GLANCE)
+        and (comparison.measures != MEASURES or measure.key not in left_out)
         and _told(comparison, name, measure)
     ]
     rows = tuple((arm.label, *_cells(comparison, arm, name, shown)) for arm in comparison.arms)
@@ -74,8 +78,9 @@ def _mark(comparison: Comparison, arm: Arm, lane_name: str | None, measure: Meas
 
 
 def whole(comparison: Comparison) -> Table | None:
+    """None where nothing of it is known, or something else was asked for."""
     shown = [measure for measure in WHOLE_RUN if _told(comparison, None, measure)]
-    if not shown:
+    if not shown or comparison.measures != MEASURES:
         return None
     rows = tuple((arm.label, *_cells(comparison, arm, None, shown)) for arm in comparison.arms)
     note = "; ".join(f"{measure.title}: {measure.note}" for measure in shown) + "."

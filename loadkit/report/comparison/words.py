@@ -7,7 +7,7 @@ from loadkit.analysis.comparison import Comparison, Difference, Standing
 from loadkit.report import numbers
 from loadkit.report.comparison import forms
 
-_MOST_NAMED = 4
+_MOST_NAMED, _FEW_NAMED = 4, 2
 
 
 class Headline(NamedTuple):
@@ -56,12 +56,16 @@ def _of_two(comparison: Comparison) -> Headline:
 
 def conclusion(comparison: Comparison) -> list[str]:
     """Short paragraphs, the decision first."""
-    parts = [
+    return [*decision(comparison), *_changes(comparison)]
+
+
+def decision(comparison: Comparison) -> list[str]:
+    """The part that fits a terminal."""
+    parts = (
         _invalid(comparison),
         " ".join((_decision(comparison), _confidence(comparison))).strip(),
         _front(comparison),
-        *_changes(comparison),
-    ]
+    )
     return [part for part in parts if part]
 
 
@@ -71,6 +75,8 @@ def _invalid(comparison: Comparison) -> str:
 
 
 def _decision(comparison: Comparison) -> str:
+    if not comparison.slos and len(comparison.arms) == 2:
+        return ""  # what changed is the answer
     if not comparison.slos:
         return (
             "No SLO was given, so nothing says how long the interactive lane may wait: name one, for example "
@@ -159,21 +165,17 @@ def _front(comparison: Comparison) -> str:
     found = comparison.trade_off
     if found is None or len(found.standings) < 3:
         return ""
-    beaten = [standing for standing in found.standings if not standing.on_front]
-    if not beaten:
+    beaten = [standing for standing in found.standings if standing.beaten_by]
+    if all(standing.on_front for standing in found.standings):
         return "None is beaten by another in both: each shorter wait is paid with batch work."
-    told = [f"{one.label} by {_beater(one, found.standings)}" for one in beaten[:_MOST_NAMED]]
+    if not beaten:
+        return ""
+    told = [f"{one.label} by {one.beaten_by}" for one in beaten[:_MOST_NAMED]]
     more = f" and {len(beaten) - len(told)} more" if len(beaten) > len(told) else ""
     return (
         f"Beaten both in {found.tail_lane} {found.tail.title} and in {found.work_lane} work: "
         f"{_listed(told)}{more}."
     )
-
-
-def _beater(one: Standing, standings: tuple[Standing, ...]) -> str:
-    """Of those that beat it, the one with the most work done."""
-    better = [s for s in standings if s.tail_s <= one.tail_s and s.work_per_h >= one.work_per_h]
-    return max((s for s in better if s is not one), key=lambda s: s.work_per_h).label
 
 
 def _standing(comparison: Comparison, label: str) -> Standing | None:
@@ -188,8 +190,9 @@ def _changes(comparison: Comparison) -> list[str]:
 
 def _changed(comparison: Comparison, label: str) -> str:
     own = [each for each in comparison.differences if each.arm == label]
+    most = _MOST_NAMED if len(comparison.arms) == 2 else _FEW_NAMED
     parts = [
-        f"{word} in {_named(found)}"
+        f"{word} in {_named(found, most)}"
         for word in ("better", "worse")
         if (found := [each for each in own if each.verdict == word])
     ]
@@ -203,22 +206,21 @@ def _changed(comparison: Comparison, label: str) -> str:
     return f"{label} against {comparison.baseline.label}: {what}{rest}."
 
 
-def _named(found: list[Difference]) -> str:
-    told = [_change(each) for each in _striking(found)]
+def _named(found: list[Difference], most: int) -> str:
+    told = [_change(each) for each in _striking(found)[:most]]
     more = len(found) - len(told)
     return f"{', '.join(told)}{f' and {more} more' if more > 0 else ''}"
 
 
 def _striking(found: list[Difference]) -> list[Difference]:
-    """A few, those a reader asks for first: the tail, the goodput, the work; then as they come."""
+    """First what a reader asks for first: the tail, the goodput, the work."""
     first = [
         ("queue_wait", 0.99), ("ttft", 0.99), ("goodput_share", None), ("completed_per_h", None),
         ("deadline_share", None),
     ]  # fmt: skip
-    ranked = sorted(
+    return sorted(
         found, key=lambda d: first.index(d.measure.key) if d.measure.key in first else len(first)
     )
-    return ranked[:_MOST_NAMED]
 
 
 def _change(found: Difference) -> str:
