@@ -9,9 +9,11 @@ import pandas as pd
 
 from loadkit.analysis.comparison.measures import WHOLE_RUN, Measure
 from loadkit.analysis.comparison.paired import (
+    ALPHA,
     MIN_PAIRS,
     Estimate,
     Verdict,
+    constant,
     estimate,
     holm,
     interval,
@@ -74,7 +76,7 @@ def _family(rows: Sequence[_Row | None]) -> list[Difference]:
     A number that is the same in every pair cannot raise one, so it takes no part (Tarone 1990).
     """
     known = [row for row in rows if row is not None]
-    tested = [row for row in known if row.found and (row.found.mean or row.found.sd)]
+    tested = [row for row in known if row.found and not constant(row.found)]
     adjusted = holm([p_value(row.found) for row in tested if row.found])
     p_of = {id(row): p for row, p in zip(tested, adjusted, strict=True)}
     return [_judged(row, p_of.get(id(row), 1.0)) for row in known]
@@ -211,6 +213,8 @@ def _why(said: Verdict, found: Estimate, row: _Row, needed: int | None) -> str:
         return "simulated on identical arrivals: exact for this trace"
     if found.pairs < MIN_PAIRS:
         return f"{found.pairs} pair{'s' * (found.pairs > 1)} of runs: {MIN_PAIRS} or more can tell"
+    if said == "inconclusive" and p_value(found) < ALPHA:
+        return "shown by itself, not among all numbers of the lane: more pairs, or ask for --metric alone"
     if said == "inconclusive":
         more = f", about {needed} pairs would do" if needed and needed > found.pairs else ""
         return f"{found.pairs} pairs do not settle it{more}"

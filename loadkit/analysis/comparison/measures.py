@@ -31,6 +31,8 @@ class Lane(NamedTuple):
     rows: NDArray[np.bool_]
     """Over `facts.offered`."""
     offered: pd.DataFrame
+    answered: pd.DataFrame
+    """Of these, the ones that ended ok."""
     slos: tuple[Slo, ...]
     """Of this lane alone."""
     late_s: float
@@ -70,10 +72,16 @@ def _quantile_of(metric: str, q: float) -> Callable[[Lane], float | None]:
     def value(lane: Lane) -> float | None:
         if metric == "queue_wait":
             return quantile(waits(lane).to_numpy(float), q)
-        ok = lane.rows & (lane.facts.offered["status"] == "ok").to_numpy(bool)
-        return quantile(metric_values(lane.facts, metric, ok), q)
+        return quantile(_known(lane, metric), q)
 
     return value
+
+
+def _known(lane: Lane, metric: str) -> NDArray[np.floating]:
+    if METRICS[metric].pooled:
+        ok = lane.rows & (lane.facts.offered["status"] == "ok").to_numpy(bool)
+        return metric_values(lane.facts, metric, ok)
+    return METRICS[metric].of(lane.answered).dropna().to_numpy(float)
 
 
 def _late_share(lane: Lane) -> float | None:
@@ -92,7 +100,7 @@ def _in_time(lane: Lane) -> float | None:
 
 
 def _completed(lane: Lane) -> float | None:
-    return float((lane.offered["status"] == "ok").sum())
+    return float(len(lane.answered))
 
 
 def _per_hour(lane: Lane) -> float | None:

@@ -23,7 +23,7 @@ _EQUIVALENCE_LEVEL = 0.90
 """Two one-sided tests at 5% are one 90% interval inside the margin."""
 _MOST_PAIRS = 1000
 _NOTHING = 1e-9
-"""Simulated values that differ by less differ by rounding."""
+"""Values that differ by less differ by rounding."""
 
 
 class Estimate(NamedTuple):
@@ -61,6 +61,11 @@ def interval(found: Estimate, level: float = LEVEL) -> tuple[float, float] | Non
     t = float(stats.t.ppf((1 + level) / 2, found.pairs - 1))
     half = t * found.sd / math.sqrt(found.pairs)
     return found.mean - half, found.mean + half
+
+
+def constant(found: Estimate) -> bool:
+    """The same in every pair, so that no luck could have made it differ."""
+    return abs(found.mean) < _NOTHING and (found.sd or 0.0) < _NOTHING
 
 
 def p_value(found: Estimate) -> float:

@@ -217,7 +217,8 @@ def _names(facts: Facts) -> list[str]:
 def _lane(facts: Facts, name: str, slos: Sequence[Slo], late_s: float) -> Lane:
     rows = (facts.offered["lane"] == name).to_numpy(bool)
     own = tuple(each for each in slos if each.lane == name)
-    return Lane(facts, rows, facts.offered[rows], own, late_s)
+    offered = facts.offered[rows]
+    return Lane(facts, rows, offered, offered[offered["status"] == "ok"], own, late_s)
 
 
 def _lane_values(lanes: Mapping[str, Lane]) -> dict[Place, float | None]:
@@ -244,8 +245,8 @@ def _whole_values(facts: Facts, used: Occupancy | None) -> dict[Place, float | N
 
 def _requests(lane: Lane) -> pd.DataFrame:
     """Instants of answered requests; a wait counts as soon as the engine began to serve."""
-    ok = lane.offered["status"] == "ok"
-    values = {metric: METRICS[metric].of(lane.offered).where(ok) for metric in PAIRED}
+    values = {metric: METRICS[metric].of(lane.answered) for metric in PAIRED}
+    values = {metric: known.reindex(lane.offered.index) for metric, known in values.items()}
     values["queue_wait"] = waits(lane).reindex(lane.offered.index)
     frame = pd.DataFrame(values).astype(float)
     frame.index = pd.Index(lane.offered["request_id"])

@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, PercentFormatter
 
-from loadkit.analysis import slo_text
 from loadkit.analysis.comparison import Arm, Comparison, Occupancy, TradeOff
+from loadkit.model import Slo
 from loadkit.report import numbers
 from loadkit.report.figures import (
     BAD,
@@ -55,8 +55,9 @@ def _trade_off(comparison: Comparison) -> Chart | None:
         _points(axes, found, arm_colours(comparison))
         _thresholds(axes, comparison, found)
         _tail_scale(axes, found)
-        axes.set_xlim(left=0)
-        axes.margins(x=0.12)
+        axes.margins(x=0.14)
+        if min(s.work_per_h for s in found.standings) < 0.7 * axes.get_xlim()[1]:
+            axes.set_xlim(left=0)
         axes.set_xlabel(f"{found.work_lane}: items an hour, more is better →")
         axes.set_ylabel(f"← shorter is better: {found.tail_lane} {found.tail.title}")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
@@ -94,11 +95,15 @@ def _front(axes: Axes, found: TradeOff) -> None:
               label="Pareto front")  # fmt: skip
 
 
+def _slo_label(slo: Slo) -> str:
+    return f"SLO p{slo.quantile * 100:g} ≤ {numbers.seconds(slo.threshold_s)}"
+
+
 def _thresholds(axes: Axes, comparison: Comparison, found: TradeOff) -> None:
     for slo in comparison.slos:
         if (slo.lane, slo.metric, slo.quantile) == (found.tail_lane, *found.tail.key):
             axes.axhline(
-                slo.threshold_s, color=BAD, linewidth=1, linestyle=":", label=f"SLO {slo_text(slo)}"
+                slo.threshold_s, color=BAD, linewidth=1, linestyle=":", label=_slo_label(slo)
             )
 
 
@@ -139,7 +144,7 @@ def _tail(comparison: Comparison) -> Chart | None:
             if (slo.lane, slo.metric) == place:
                 axes.plot(
                     [slo.threshold_s], [1 - slo.quantile], "v", color=BAD, markersize=6,
-                    label=f"SLO {slo_text(slo)}",
+                    label=_slo_label(slo),
                 )  # fmt: skip
         axes.set_xscale("log")
         log_seconds(axes.xaxis)

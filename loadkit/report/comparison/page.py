@@ -57,7 +57,7 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
         ("Replayed", transforms_text(manifest.transforms)),
         ("Offered", f"{offered}, the same to every run"),
         ("Schedule", schedule and f"sha256 {schedule}…"),
-        ("Runs", f"{runs} of {len(comparison.arms)} labels"),
+        ("Runs", f"{runs}, of {len(comparison.arms)} labels"),
         ("Baseline", comparison.baseline.label),
     )
     return [(name, value) for name, value in pairs if value]

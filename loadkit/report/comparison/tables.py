@@ -118,7 +118,9 @@ def _range(values: list[float | None], unit: str) -> str:
 
 def differences(comparison: Comparison, arm: Arm) -> Table:
     """Everything that was compared of one arm with the first."""
-    rows = tuple(_difference(each) for each in comparison.differences if each.arm == arm.label)
+    rows = tuple(
+        _difference(comparison, each) for each in comparison.differences if each.arm == arm.label
+    )
     columns = (
         "<lane", "<measure", comparison.baseline.label, arm.label, "change", "95 % interval",
         "<verdict", "<why",
@@ -126,11 +128,11 @@ def differences(comparison: Comparison, arm: Arm) -> Table:
     return Table(f"{arm.label} against {comparison.baseline.label}", columns, rows)
 
 
-def _difference(found: Difference) -> tuple[str, ...]:
+def _difference(comparison: Comparison, found: Difference) -> tuple[str, ...]:
     unit = found.measure.unit
     return (
         found.lane or "whole run",
-        found.measure.title,
+        _title(comparison, found.measure),
         forms.value(found.a, unit),
         forms.value(found.b, unit),
         forms.change(found.change, found),
