@@ -1,9 +1,10 @@
 """Run directories → what a comparison needs of each, grouped into arms: one label and its repeats."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,8 @@ PAIRED = ("queue_wait", "ttft", "e2e")
 """Metrics of which the same request is compared from run to run."""
 _CURVE_POINTS = 800
 _LONGEST_LABEL = 60
+_OF_ONE_RUN = ("url", "prompt_salt", "calibration", "unknown")
+"""Parts of a target that change from run to run of the same server."""
 
 Place = tuple[str | None, Key]
 """(lane, measure); lane None = the whole run."""
@@ -94,8 +97,16 @@ def _cut(run: Measured) -> list[str]:
     return [f"it was stopped at {run.manifest.ended_s or 0.0:.1f} s and speaks for a part alone"]
 
 
+class _Named(NamedTuple):
+    """A run, its manifest, and what to call it where its policy does not: the RUN it was given as."""
+
+    run: RunDir
+    manifest: Manifest
+    name: str
+
+
 def group(paths: Sequence[Path], labels: Sequence[str] = ()) -> dict[str, list[RunDir]]:
-    """Label → runs, in the order given; a folder of runs stands for the repeats in it.
+    """Label → runs, in the order given; a folder of runs stands for all that are in it.
 
     Labels are those given (one for each path), or the policy in the manifest, or the folder's name.
     Raises InputError, also for fewer than two labels and for runs of unlike schedules; RunError.
@@ -105,47 +116,52 @@ def group(paths: Sequence[Path], labels: Sequence[str] = ()) -> dict[str, list[R
             f"{len(labels)} labels for {len(paths)} runs",
             hint="give --label once for each RUN, in order; equal labels are repeats",
         )
-    opened = [_opened(path) for path in paths]
-    named = list(labels) or _labels(paths, opened)
+    names = list(labels) or _folder_names(paths)
+    runs = [
+        _Named(run, run.manifest(), name)
+        for path, name in zip(paths, names, strict=True)
+        for run in _opened(path)
+    ]
+    _refuse_doubles(runs)
     arms: dict[str, list[RunDir]] = {}
-    for label, runs in zip(named, opened, strict=True):
-        arms.setdefault(label, []).extend(runs)
-    _refuse_doubles(arms)
+    for label, named in zip(_labels(runs, given=bool(labels)), runs, strict=True):
+        arms.setdefault(label, []).append(named.run)
     if len(arms) < 2:
         raise InputError(
             f"nothing to compare: every run is {next(iter(arms), 'missing')!r}",
             hint="give two or more runs, or tell them apart: --label old --label new",
         )
-    runs = [run for same in arms.values() for run in same]
-    for run in runs[1:]:
-        refuse_unlike(_identified(runs[0]), _identified(run))
+    for each in runs[1:]:
+        refuse_unlike(
+            (str(runs[0].run.path), runs[0].manifest), (str(each.run.path), each.manifest)
+        )
     return arms
 
 
 def _opened(path: Path) -> list[RunDir]:
-    """The run at `path`, or those in it."""
+    """The run at `path`, or those in it, oldest first."""
     if (path / "run.json").exists() or not path.is_dir():
         return [RunDir.open(path)]
-    inside = sorted(child.parent for child in path.glob("*/run.json"))
+    inside = [RunDir.open(child.parent) for child in sorted(path.glob("*/run.json"))]
     if not inside:
         raise RunError(
             f"{path}: neither a run directory nor a folder of some",
             hint="give the folder that `loadkit replay -o` or `loadkit sim -o` wrote",
         )
-    return [RunDir.open(child) for child in inside]
+    return sorted(inside, key=lambda run: run.manifest().created_utc)
 
 
-def _labels(paths: Sequence[Path], opened: Sequence[Sequence[RunDir]]) -> list[str]:
+def _labels(runs: Sequence[_Named], *, given: bool) -> list[str]:
     """The policy, when it tells apart what was configured apart; otherwise with the folder's name."""
-    manifests = [runs[0].manifest() for runs in opened]
-    policies = [str(m.target.get("policy") or "")[:_LONGEST_LABEL] for m in manifests]
+    if given:
+        return [named.name for named in runs]
+    policies = [str(named.manifest.target.get("policy") or "")[:_LONGEST_LABEL] for named in runs]
     setups: dict[str, set[str]] = {}
-    for policy, manifest in zip(policies, manifests, strict=True):
-        setups.setdefault(policy, set()).add(_setup(manifest))
-    names = _folder_names(paths)
+    for policy, named in zip(policies, runs, strict=True):
+        setups.setdefault(policy, set()).add(_setup(named.manifest))
     return [
-        policy if policy and len(setups[policy]) == 1 else f"{policy} {name}".strip()
-        for policy, name in zip(policies, names, strict=True)
+        policy if policy and len(setups[policy]) == 1 else f"{policy} {named.name}".strip()
+        for policy, named in zip(policies, runs, strict=True)
     ]
 
 
@@ -159,22 +175,17 @@ def _folder_names(paths: Sequence[Path]) -> list[str]:
 
 
 def _setup(manifest: Manifest) -> str:
-    known: Mapping[str, Any] = manifest.target
-    return repr([known.get(key) for key in ("engine", "version", "model", "capacity", "settings")])
+    """Everything about the target but where it stood and what differs between any two runs of it."""
+    told = {k: v for k, v in manifest.target.items() if k not in _OF_ONE_RUN}
+    return json.dumps(told, sort_keys=True, default=str)
 
 
-def _refuse_doubles(arms: Mapping[str, Sequence[RunDir]]) -> None:
+def _refuse_doubles(runs: Sequence[_Named]) -> None:
     seen: set[Path] = set()
-    for run in (run for runs in arms.values() for run in runs):
-        if run.path.resolve() in seen:
-            raise InputError(
-                f"{run.path}: given twice", hint="a run cannot be compared with itself"
-            )
-        seen.add(run.path.resolve())
-
-
-def _identified(run: RunDir) -> tuple[str, Manifest]:
-    return str(run.path), run.manifest()
+    for path in (named.run.path for named in runs):
+        if path.resolve() in seen:
+            raise InputError(f"{path}: given twice", hint="a run cannot be compared with itself")
+        seen.add(path.resolve())
 
 
 def slos_told(runs: Sequence[RunDir]) -> tuple[Slo, ...]:

@@ -24,9 +24,9 @@ class Standing:
     runs: tuple[tuple[float, float], ...]
     """(tail_s, work_per_h) of each run."""
     on_front: bool
-    """By its means, no other arm has both a shorter tail and more batch work done."""
+    """By the means, no other arm is as good in both tail and batch work, and better in one."""
     beaten_by: str | None
-    """One that has, where the runs tell the two apart in at least one of both."""
+    """One that is, where the runs tell the two apart in at least one of both."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def _trade_off(comparison: Comparison) -> Chart | None:
 
     caption = (
         "One large point for each label, its runs small beside it. The line is the Pareto front: what lies "
-        "above or left of it is beaten by another in both. Down and to the right is better."
+        "above or left of it is matched by another in both and beaten in one. Down and to the right is better."
     )
     return draw("trade_off", "What the short wait costs", caption, 3.6, paint)
 

@@ -30,7 +30,9 @@ _SAME_REQUEST = (
 _ITEMS = (
     "Requests answered in full / the time in which the lane had work, from its first due instant."
 )
-_FRONT = "Those that no other beats in both: a shorter tail and more batch work done."
+_FRONT = (
+    "Those that no other matches in both the tail and the batch work done and beats in one of them."
+)
 _WAIT = (
     "Of every request that the engine began to serve, however it ended. Refused ones have no wait; they "
     "lower the number done, the goodput, and miss SLOs."
