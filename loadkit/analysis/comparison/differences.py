@@ -97,6 +97,8 @@ def _row(first: Arm, other: Arm, lane: str | None, measure: Measure) -> _Row | N
     if reason:
         return _Row(replace(blank, why=reason), None)
     pairs = [(x, y) for x, y in zip(a, b, strict=False) if x is not None and y is not None]
+    if not pairs and measure.better == "neither":
+        return None
     if not pairs:
         silent = first.label if all(value is None for value in a) else other.label
         return _Row(replace(blank, why=f"not known in {silent}"), None)

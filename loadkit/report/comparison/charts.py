@@ -1,11 +1,13 @@
 """The charts of a comparison: the trade-off, the tail it is about, and the slots over the day."""
 
 from itertools import cycle
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator
 
 from loadkit.analysis.comparison import Arm, Comparison, Occupancy, TradeOff
 from loadkit.model import Slo
@@ -28,8 +30,9 @@ _ARM_COLOURS = (
     "#5b7083", "#2f6fde", "#d97a1e", "#199a86", "#8c56c9", "#c23b5e", "#7a8a1f", "#3aa6c9",
 )  # fmt: skip
 _MOST_OCCUPANCIES = 10
-_LEAST_S = 1e-3
-_LABEL_OFFSETS = ((8, 4), (8, -11), (-8, 6), (-8, -12))
+_LETTER_PT, _LINE_PT = 4.8, 8.0
+"""About the size of a label's letters."""
+_LABEL_OFFSETS = ((7, -11), (-7, 5), (7, 5), (-7, -12), (7, -22), (-7, 16))
 
 
 def arm_colours(comparison: Comparison) -> dict[str, str]:
@@ -59,20 +62,22 @@ def _trade_off(comparison: Comparison) -> Chart | None:
         if min(s.work_per_h for s in found.standings) < 0.7 * axes.get_xlim()[1]:
             axes.set_xlim(left=0)
         axes.set_xlabel(f"{found.work_lane}: items an hour, more is better →")
-        axes.set_ylabel(f"← shorter is better: {found.tail_lane} {found.tail.title}")
+        axes.set_title(f"{found.tail_lane} {found.tail.title}: shorter is better ↓")
+        figure.draw_without_rendering()  # so that it is known where the points come to lie
+        _name_points(axes, found)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         legend(axes)
 
     caption = (
         "One large point for each label, its runs small beside it. The line is the Pareto front: what lies "
-        "above or left of it is matched by another in both and beaten in one. Down and to the right is better."
+        "above or left of it is matched by another in both and beaten in one. Down and right is better."
     )
     return draw("trade_off", "What the short wait costs", caption, 3.6, paint)
 
 
 def _points(axes: Axes, found: TradeOff, colours: dict[str, str]) -> None:
     ordered = sorted(found.standings, key=lambda s: (s.work_per_h, s.tail_s))
-    for place, one in enumerate(ordered):
+    for one in ordered:
         colour = colours[one.label]
         if len(one.runs) > 1:
             tails, work = zip(*one.runs, strict=True)
@@ -81,11 +86,42 @@ def _points(axes: Axes, found: TradeOff, colours: dict[str, str]) -> None:
             one.work_per_h, one.tail_s, "o", color=colour, markersize=8.5,
             markerfacecolor=colour if one.on_front else "none", markeredgewidth=1.6,
         )  # fmt: skip
-        offset = _LABEL_OFFSETS[place % 2]
+
+
+def _name_points(axes: Axes, found: TradeOff) -> None:
+    """A label beside each point, where it hides neither a point nor another label if it can."""
+    dots = {s.label: axes.transData.transform((s.work_per_h, s.tail_s)) for s in found.standings}
+    scale = 72 / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
+    taken = [_Box(x * scale - 5, y * scale - 5, 10, 10) for x, y in dots.values()]
+    for one in found.standings:
+        text = shortened(one.label)
+        x, y = (value * scale for value in dots[one.label])
+        width = _LETTER_PT * len(text)
+        places = [
+            (_Box(x + dx - (width if dx < 0 else 0), y + dy, width, _LINE_PT), (dx, dy))
+            for dx, dy in _LABEL_OFFSETS
+        ]
+        free = [place for place in places if not any(place[0].meets(box) for box in taken)]
+        box, offset = (free or places)[0]
+        taken.append(box)
         axes.annotate(
-            shortened(one.label), (one.work_per_h, one.tail_s), xytext=offset,
-            textcoords="offset points", color=INK, fontsize=8,
+            text, (one.work_per_h, one.tail_s), color=INK, fontsize=8, xytext=offset,
+            textcoords="offset points", horizontalalignment="right" if offset[0] < 0 else "left",
         )  # fmt: skip
+
+
+class _Box(NamedTuple):
+    """In points, from its lower left corner."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    def meets(self, other: "_Box") -> bool:
+        beside = self.x + self.width < other.x or other.x + other.width < self.x
+        apart = self.y + self.height < other.y or other.y + other.height < self.y
+        return not beside and not apart
 
 
 def _front(axes: Axes, found: TradeOff) -> None:
@@ -123,7 +159,7 @@ def _tail_scale(axes: Axes, found: TradeOff) -> None:
     axes.set_yticks([0.0, *(t for t in decades if least_s <= t <= max(tails) * 1.5)])
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(SECONDS)
-    axes.set_ylim(bottom=-0.3 * least_s)
+    axes.set_ylim(-0.9 * least_s, max(tails) * 3)
 
 
 def _tail(comparison: Comparison) -> Chart | None:
@@ -136,10 +172,13 @@ def _tail(comparison: Comparison) -> Chart | None:
         return None
     colours = arm_colours(comparison)
 
+    waits_s = np.concatenate([arm.runs[0].curves[place] for arm in arms])
+    least_s = float(waits_s[waits_s > 0].min()) / 2
+
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
         for arm in arms:
-            _exceedance(axes, arm, place, colours[arm.label])
+            _exceedance(axes, arm, place, colours[arm.label], least_s)
         for slo in comparison.slos:
             if (slo.lane, slo.metric) == place:
                 axes.plot(
@@ -147,30 +186,34 @@ def _tail(comparison: Comparison) -> Chart | None:
                     label=_slo_label(slo),
                 )  # fmt: skip
         axes.set_xscale("log")
+        axes.set_xlim(left=least_s)
         log_seconds(axes.xaxis)
         axes.set_yscale("log")
         axes.set_ylim(top=1.15)
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:g}%"))
         axes.set_xlabel(f"{found.tail_lane}: {found.tail.title.rpartition(' ')[0]}")
         axes.set_title("Share of requests that wait longer")
         legend(axes, columns=5)
 
     caption = (
         "Both axes are logarithmic; 1% on the left axis is where p99 is read. A line that ends early has no "
-        "longer waits. The first run of each label."
+        "longer waits; what starts at the left edge did not wait. The first run of each label."
     )
     return draw("tail", "The whole tail", caption, 2.9, paint)
 
 
-def _exceedance(axes: Axes, arm: Arm, place: tuple[str, str], colour: str) -> None:
+def _exceedance(axes: Axes, arm: Arm, place: tuple[str, str], colour: str, least_s: float) -> None:
     """Without the last step to 0, which has no place on a logarithmic axis."""
     values_s = arm.runs[0].curves[place]
     shares = 1 - np.arange(1, len(values_s) + 1) / len(values_s)
-    kept = shares > 0
-    axes.plot(
-        np.maximum(values_s[kept], _LEAST_S), shares[kept], color=colour, label=arm.label,
-        drawstyle="steps-post",
-    )  # fmt: skip
+    kept = (shares > 0) & (values_s > 0)
+    none = "" if (values_s > 0).any() else " (no waits)"
+    start = [least_s], [float((values_s > 0).mean())]
+    instants_s, longer = (
+        np.concatenate([first, rest])
+        for first, rest in zip(start, (values_s[kept], shares[kept]), strict=True)
+    )
+    axes.plot(instants_s, longer, color=colour, label=f"{arm.label}{none}", drawstyle="steps-post")
 
 
 def _occupancy(comparison: Comparison) -> Chart | None:
@@ -193,7 +236,7 @@ def _occupancy(comparison: Comparison) -> Chart | None:
             axes.set_ylim(0, top * 1.06)
         legend(grid[0])
         grid[-1].set_xlim(0, max(used.edges_s[-1] for _, used in known))
-        grid[-1].xaxis.set_major_formatter(FuncFormatter(_clock(grid[-1].get_xlim()[1])))
+        _clock(grid[-1].xaxis)
         grid[-1].set_xlabel("time from the start of the run")
 
     guess = any(used.from_rows for _, used in known)
@@ -223,10 +266,16 @@ def _running(axes: Axes, used: Occupancy, colours: dict[str, str]) -> None:
         axes.axhline(used.slots, color=INK, linewidth=0.8, linestyle=":")
 
 
-def _clock(end_s: float):  # type: ignore[no-untyped-def]
-    """Ticks in the unit that suits the whole axis."""
-    if end_s >= 3 * 3600:
-        return lambda value_s, _: f"{value_s / 3600:g} h"
-    if end_s >= 600:
-        return lambda value_s, _: f"{value_s / 60:g} min"
-    return lambda value_s, _: numbers.seconds(value_s) if value_s % 1 else f"{value_s:g} s"
+_CLOCK = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+_STEPS = (1, 2, 3, 5, 6, 10, 12, 15, 20, 30, 60, 120)
+_MOST_TICKS = 12
+
+
+def _clock(axis: Axis) -> None:
+    """Whole numbers of the largest unit that gives enough ticks."""
+    end_s = axis.get_view_interval()[1]
+    unit_s, unit = next((u for u in _CLOCK if end_s >= 3 * u[0]), _CLOCK[-1])
+    step = next((n for n in _STEPS if end_s / (n * unit_s) <= _MOST_TICKS), None)
+    if step:
+        axis.set_major_locator(MultipleLocator(step * unit_s))
+    axis.set_major_formatter(FuncFormatter(lambda value_s, _: f"{value_s / unit_s:g} {unit}"))

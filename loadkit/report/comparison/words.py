@@ -173,9 +173,8 @@ def _front(comparison: Comparison) -> str:
     told = [f"{one.label} by {one.beaten_by}" for one in beaten[:_MOST_NAMED]]
     more = f" and {len(beaten) - len(told)} more" if len(beaten) > len(told) else ""
     return (
-        f"At least matched in both {found.tail_lane} {found.tail.title} and {found.work_lane} work, and beaten in "
-        f"one: "
-        f"{_listed(told)}{more}."
+        f"Matched in both {found.tail_lane} {found.tail.title} and {found.work_lane} work, and beaten in "
+        f"one of them: {_listed(told)}{more}."
     )
 
 
