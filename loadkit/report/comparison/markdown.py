@@ -29,5 +29,5 @@ def _lanes(comparison: Comparison) -> list[Table]:
 
 def _details(comparison: Comparison, arm: Arm) -> str:
     table = tables.differences(comparison, arm)
-    summary = f"<details><summary>{safe(table.title)}</summary>"
-    return f"{summary}\n\n{grid(table)}\n\n</details>"
+    folded = f"<details><summary>every difference</summary>\n\n{grid(table)}\n\n</details>"
+    return f"**{safe(table.title)}**\n\n{folded}"
