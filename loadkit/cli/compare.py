@@ -48,7 +48,7 @@ def compare(  # noqa: PLR0913, PLR0917  (one parameter per flag)
     late: Annotated[str, typer.Option(help="Queue wait beyond which a request is late.")] = "2s",
     json: Annotated[bool, typer.Option("--json", help="Result as JSON on stdout.")] = False,
 ) -> None:
-    r"""Compare policies, releases or servers over one trace, with intervals and verdicts.
+    """Compare policies, releases or servers over one trace, with intervals and verdicts.
 
     All runs must have been offered the same schedule. Live runs are judged over repeats, pair by pair:
     a single pair is inconclusive, five are a good start, made in turn (A B B A …). Simulated runs are
