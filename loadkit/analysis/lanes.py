@@ -88,7 +88,7 @@ def _summarise(facts: Facts, lane: str, tenant: str | None) -> LaneSummary:
     ok = offered["status"] == "ok"
     answered = offered[ok]
     sources = answered["queue_wait_source"].value_counts()
-    with_deadline = _decided(offered, facts.end_s)
+    with_deadline = decided(offered, facts.end_s)
     in_time = ok & (offered["finished_s"] <= offered["deadline_s"])
     completed = int(ok.sum())
     return LaneSummary(
@@ -116,7 +116,7 @@ def _summarise(facts: Facts, lane: str, tenant: str | None) -> LaneSummary:
     )
 
 
-def _decided(offered: pd.DataFrame, end_s: float) -> pd.Series:
+def decided(offered: pd.DataFrame, end_s: float) -> pd.Series:
     """Requests whose deadline was met or missed; of one cut before its deadline nobody can tell."""
     cut = (offered["status"] == "cancelled") | offered["missing"]
     return offered["deadline_s"].notna() & ~(cut & (offered["deadline_s"] > end_s))

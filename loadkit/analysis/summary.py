@@ -110,10 +110,10 @@ def summarize(run: RunDir) -> RunSummary:
         failures=tuple(failures(facts)),
         slos=tuple(slo.judge(facts, s) for s in slo.slos_of(facts.manifest.slos)),
         send_lag=send_lag(facts),
-        preemptions=_preemptions(facts),
+        preemptions=preemptions_of(facts),
         ledger=tuple(lines),
         littles_law=littles_law(facts),
-        server=_server_means(facts),
+        server=server_means(facts),
         timeline=timeline(facts),
         distributions=_distributions(facts, [lane.lane for lane in per_lane]),
         offered=len(facts.offered),
@@ -133,7 +133,7 @@ def exit_code(summary: RunSummary) -> int:
     return 0
 
 
-def _preemptions(facts: Facts) -> Preemptions:
+def preemptions_of(facts: Facts) -> Preemptions:
     server = samples.increase(facts.server, ServerMetric.PREEMPTIONS_TOTAL)
     return Preemptions(
         server=None if server is None else round(server),
@@ -142,9 +142,9 @@ def _preemptions(facts: Facts) -> Preemptions:
     )
 
 
-def _server_means(facts: Facts) -> ServerMeans:
+def server_means(facts: Facts) -> ServerMeans:
     m = ServerMetric
-    running, slots = _time_mean(facts, m.REQUESTS_RUNNING), _slots(facts)
+    running, slots = _time_mean(facts, m.REQUESTS_RUNNING), slots_of(facts)
     kv = samples.gauge(facts.server, m.KV_USAGE_RATIO, largest=True)
     return ServerMeans(
         running=running,
@@ -160,7 +160,7 @@ def _server_means(facts: Facts) -> ServerMeans:
     )
 
 
-def _slots(facts: Facts) -> float | None:
+def slots_of(facts: Facts) -> float | None:
     told = _peak(samples.gauge(facts.server, ServerMetric.MAX_NUM_SEQS))
     return told or (facts.manifest.target.get("capacity") or {}).get("max_num_seqs")
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from loadkit import __version__
-from loadkit.cli import demo, emulate, replay, report, trace
+from loadkit.cli import compare, demo, emulate, replay, report, trace
 from loadkit.errors import LoadkitError, printable
 
 UsageError: Any = typer.BadParameter.__base__
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.command()(replay.replay)
 app.command()(report.report)
+app.command()(compare.compare)
 app.add_typer(trace.app, name="trace")
 app.command()(emulate.emulate)
 app.command()(demo.demo)

@@ -13,15 +13,15 @@ _SHOWN_FACTS = ("Model", "Engine", "Replayed", "Workers")
 def markdown(summary: RunSummary) -> str:
     """Verdict, answer, lanes, SLOs and failures at once; the rest opens on a click."""
     blocks = [
-        f"## {words.verdict(summary)}: {_safe(summary.path.name)}",
-        *(_safe(line) for line in _what_ran(summary)),
-        _bullets(summary.validity.reasons),
-        *(_safe(paragraph) for paragraph in words.answer(summary)),
-        _grid(tables.at_a_glance(summary.lanes)) if summary.lanes else "",
-        _grid(tables.slos(summary)) if summary.slos else "",
+        f"## {words.verdict(summary)}: {safe(summary.path.name)}",
+        *(safe(line) for line in _what_ran(summary)),
+        bullets(summary.validity.reasons),
+        *(safe(paragraph) for paragraph in words.answer(summary)),
+        grid(tables.at_a_glance(summary.lanes)) if summary.lanes else "",
+        grid(tables.slos(summary)) if summary.slos else "",
         _titled(tables.failures(summary)),
-        _safe(words.littles_law(summary)),
-        _bullets([f"note: {warning}" for warning in summary.validity.warnings]),
+        safe(words.littles_law(summary)),
+        bullets([f"note: {warning}" for warning in summary.validity.warnings]),
         _folded(_tenants(summary)),
         _folded(tables.ledger(summary)),
         _events(summary),
@@ -48,22 +48,22 @@ def _tenants(summary: RunSummary) -> Table | None:
     return tables.at_a_glance(largest, "Largest tenants") if largest else None
 
 
-def _bullets(texts: list[str]) -> str:
+def bullets(texts: list[str]) -> str:
     hidden = [f"and {len(texts) - _MOST_REASONS} more"] if len(texts) > _MOST_REASONS else []
-    return "\n".join(f"- {_safe(text)}" for text in [*texts[:_MOST_REASONS], *hidden])
+    return "\n".join(f"- {safe(text)}" for text in [*texts[:_MOST_REASONS], *hidden])
 
 
 def _events(summary: RunSummary) -> str:
     found = words.events(summary)
-    return _details("Events", _bullets(found)) if found else ""
+    return _details("Events", bullets(found)) if found else ""
 
 
 def _titled(table: Table | None) -> str:
-    return f"### {table.title}\n\n{_grid(table)}" if table else ""
+    return f"### {table.title}\n\n{grid(table)}" if table else ""
 
 
 def _folded(table: Table | None) -> str:
-    return _details(table.title, _grid(table)) if table else ""
+    return _details(table.title, grid(table)) if table else ""
 
 
 def _details(title: str, block: str) -> str:
@@ -71,15 +71,15 @@ def _details(title: str, block: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{block}\n\n</details>"
 
 
-def _grid(table: Table) -> str:
-    heads = [name for name, _ in table.heads]
+def grid(table: Table) -> str:
+    heads = [safe(name) for name, _ in table.heads]
     rules = [":--" if text else "--:" for _, text in table.heads]
-    lines = [heads, rules, *([_safe(cell) for cell in row] for row in table.rows)]
-    grid = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return f"{grid}\n\n{table.note}" if table.note else grid
+    lines = [heads, rules, *([safe(cell) for cell in row] for row in table.rows)]
+    drawn = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return f"{drawn}\n\n{safe(table.note)}" if table.note else drawn
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     """No HTML, table break, line break or link out of text that a server or a trace wrote."""
     for character in "\\`*_[]<>|":
         text = text.replace(character, f"\\{character}")

@@ -17,7 +17,8 @@ def seconds(value_s: float | None) -> str:
         return f"{_digits(value_s)}{_NBSP}s"
     if size_s < 3600:
         return f"{value_s / 60:.1f}{_NBSP}min"
-    return f"{int(value_s // 3600)}{_NBSP}h{_NBSP}{value_s % 3600 / 60:.0f}{_NBSP}min"
+    hours, minutes = divmod(round(value_s / 60), 60)
+    return f"{hours}{_NBSP}h{_NBSP}{minutes}{_NBSP}min"
 
 
 def instant(t_s: float | None) -> str:

@@ -15,7 +15,7 @@ from loadkit.report.glossary import TERMS
 
 def page(summary: RunSummary, charts: Sequence[Chart]) -> str:
     """Everything that is not drawn by ourselves is escaped: names and errors come from elsewhere."""
-    template = _environment().get_template("report.html.j2")
+    template = environment().get_template("report.html.j2")
     return template.render(
         summary=summary,
         verdict=words.verdict(summary),
@@ -53,7 +53,7 @@ def _tables(summary: RunSummary) -> dict[str, tables.Table | None]:
     }
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
     return Environment(
         loader=PackageLoader("loadkit.report"),
         autoescape=True,

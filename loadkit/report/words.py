@@ -181,7 +181,7 @@ def what_ran(summary: RunSummary) -> list[tuple[str, str]]:
     target = manifest.target
     pairs = (
         ("Trace", _joined(manifest.trace, "source", "format")),
-        ("Replayed", _transforms(manifest.transforms)),
+        ("Replayed", transforms_text(manifest.transforms)),
         ("Target", _joined(target, "url", "api")),
         ("Model", str(target.get("model") or numbers.UNKNOWN)),
         (
@@ -208,7 +208,7 @@ def _joined(facts: Mapping[str, Any], *keys: str) -> str:
     return ", ".join(str(facts[key]) for key in keys if facts.get(key))
 
 
-def _transforms(transforms: Mapping[str, Any]) -> str:
+def transforms_text(transforms: Mapping[str, Any]) -> str:
     said = [_transform(name, value) for name, value in transforms.items()]
     return ", ".join(text for text in said if text) or "as recorded"
 

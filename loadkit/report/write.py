@@ -28,7 +28,8 @@ def write_report(run: RunDir, summary: RunSummary) -> ReportPaths:
     Raises RunError when the disk refuses.
     """
     folder = run.report_dir
-    with _disk_errors(folder):
+    hint = "the rows are safe: free some disk and run `loadkit report` again"
+    with disk_errors(folder, hint):
         folder.mkdir(exist_ok=True)
     drawn = charts(summary)
     files = {
@@ -37,13 +38,14 @@ def write_report(run: RunDir, summary: RunSummary) -> ReportPaths:
         "summary.md": markdown(summary).encode(),
         "index.html": page(summary, drawn).encode(),
     }
-    with _disk_errors(folder):
-        _put(folder, files)
+    with disk_errors(folder, hint):
+        put_files(folder, files)
     pngs = tuple(folder / f"{chart.name}.png" for chart in drawn)
     return ReportPaths(folder / "index.html", folder / "summary.md", folder / "summary.json", pngs)
 
 
-def _put(folder: Path, files: Mapping[str, bytes]) -> None:
+def put_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Each whole or not at all; charts of an earlier report that are no longer drawn go."""
     for stale in folder.glob("*.png"):
         if stale.name not in files:
             stale.unlink()
@@ -52,13 +54,14 @@ def _put(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 @contextmanager
-def _disk_errors(folder: Path) -> Iterator[None]:
+def disk_errors(folder: Path, hint: str) -> Iterator[None]:
+    """What the disk refuses becomes a RunError with the hint."""
     try:
         yield
     except OSError as error:
         raise RunError(
             f"{folder}: the report cannot be written ({os.strerror(error.errno or 0)})",
-            hint="the rows are safe: free some disk and run `loadkit report` again",
+            hint=hint,
         ) from error
 
 
