@@ -1,0 +1,11 @@
+"""The core on virtual time: one trace through one policy or many, in seconds instead of hours.
+
+`slots`: each job holds a slot for its service time; exact, nothing about tokens. `tokens`: the engine
+model, step by step. Reads no file and no clock, draws nothing: the same input gives the same output.
+"""
+
+from loadkit.sim.slots import SlotOptions, SlotResult, simulate_slots
+from loadkit.sim.summary import summarize_jobs
+from loadkit.sim.workload import Workload
+
+__all__ = ["SlotOptions", "SlotResult", "Workload", "simulate_slots", "summarize_jobs"]
