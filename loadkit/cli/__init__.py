@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from loadkit import __version__
-from loadkit.cli import demo, emulate, replay, report, trace
+from loadkit.cli import demo, emulate, replay, report, sim, trace
 from loadkit.errors import LoadkitError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app.command()(replay.replay)
 app.command()(report.report)
 app.add_typer(trace.app, name="trace")
 app.command()(emulate.emulate)
+app.command()(sim.sim)
 app.command()(demo.demo)
 
 

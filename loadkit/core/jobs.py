@@ -28,7 +28,7 @@ class Job:
     left_s: float = 0.0
     """Service still to come at its latest start, recovery included."""
     started_s: float = 0.0
-    first_started_s: float | None = None
+    first_scheduled_s: float | None = None
     ends_s: float = NEVER_S
     ended_s: float | None = None
     preemptions: int = 0
@@ -41,6 +41,11 @@ class Job:
     timeout_reason: str | None = None
     fair_tag: float = 0.0
     guess: float = 0.0
+
+    @property
+    def queue_wait_s(self) -> float | None:
+        """Arrival to first start; null for what never started."""
+        return None if self.first_scheduled_s is None else self.first_scheduled_s - self.arrival_s
 
     @property
     def work(self) -> float:

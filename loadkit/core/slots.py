@@ -97,8 +97,8 @@ class SlotPool:
         self.waiting.take(job)
         job.state = "running"
         job.started_s = now_s
-        if job.first_started_s is None:
-            job.first_started_s = now_s
+        if job.first_scheduled_s is None:
+            job.first_scheduled_s = now_s
             if self.entrance.admits:
                 self.entrance.started(job, now_s)
         end_s = now_s + job.left_s
