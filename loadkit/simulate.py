@@ -100,36 +100,57 @@ def _workload(options: SimOptions, trace: TraceTable, say: Say) -> Workload:
     """The trace by columns, with window, lanes and speed applied. Raises InputError."""
     transforms, table = options.transforms, trace.table
     if transforms.scale != 1.0:
-        raise InputError("--scale is for sessions, which slot level has none of", hint="--level token")
-    start_s, end_s = transforms.window_s
-    arrival_s = table["arrival_s"].to_numpy()
-    keep = (arrival_s >= start_s) & (arrival_s < end_s)
-    lanes = np.array(table["lane"].to_pylist(), object)
-    if transforms.lanes:
-        keep &= np.isin(lanes, transforms.lanes)
-    if not keep.any():
-        raise InputError("nothing is left to simulate", hint="see --window and --lane")
-    service_s = _service_s(options, trace, say)
-    service_s *= np.where([is_deferrable(lane) for lane in lanes], options.batch_service, 1.0)
-    rows = np.flatnonzero(keep)
-    whole = len(rows) == len(keep)
-    taken = table if whole else table.take(rows)
-    tokens = None
-    if not taken["prompt_tokens"].null_count and not taken["output_tokens"].null_count:
-        prompt, output = (taken[n].to_numpy() for n in ("prompt_tokens", "output_tokens"))
-        tokens = (prompt + output).tolist()
-    deadline_s = _told(taken, "deadline_s")
+        raise InputError("--scale deals in sessions, slot level in jobs", hint="--level token")
+    start_s = transforms.window_s[0]
+    names, codes = _lanes(table)
+    rows = _chosen(transforms, table, names, codes)
+    batch = np.array([is_deferrable(lane) for lane in names])[codes]
+    service_s = _service_s(options, trace, say) * np.where(batch, options.batch_service, 1.0)
+    taken = table if len(rows) == len(codes) else table.take(rows)
+    deadline_s = None
+    if taken["deadline_s"].null_count < len(rows):
+        deadline_s = (taken["deadline_s"].to_numpy() - start_s) / transforms.speedup
     return Workload(
         request_id=taken["request_id"].to_pylist(),
-        arrival_s=(arrival_s[rows] - start_s) / transforms.speedup,
+        arrival_s=(taken["arrival_s"].to_numpy() - start_s) / transforms.speedup,
         service_s=service_s[rows],
-        lane=lanes[rows].tolist(),
+        lane_names=names,
+        lane_code=codes[rows],
         tenant=_told(taken, "tenant"),
         priority=_told(taken, "priority"),
-        deadline_s=deadline_s
-        and [None if d is None else (d - start_s) / transforms.speedup for d in deadline_s],
-        tokens=tokens,
+        deadline_s=deadline_s,
+        tokens=_tokens(taken),
     )
+
+
+def _lanes(table: Any) -> tuple[list[str], Any]:
+    """Names, in the order of their first row, and the index into them of every row."""
+    coded = table["lane"].cast("string").combine_chunks().dictionary_encode()
+    return coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64)
+
+
+def _chosen(transforms: Transforms, table: Any, names: list[str], codes: Any) -> Any:
+    """Row numbers. Raises InputError where none is left."""
+    start_s, end_s = transforms.window_s
+    unknown = set(transforms.lanes) - set(names)
+    if unknown:
+        hint = f"its lanes: {', '.join(names)}"
+        raise InputError(f"lane {min(unknown)!r} is not in the trace", hint=hint)
+    arrival_s = table["arrival_s"].to_numpy()
+    wanted = np.array([not transforms.lanes or name in transforms.lanes for name in names])
+    rows = np.flatnonzero((arrival_s >= start_s) & (arrival_s < end_s) & wanted[codes])
+    if not len(rows):
+        raise InputError("nothing is left to simulate", hint="see --window and --lane")
+    return rows
+
+
+def _tokens(table: Any) -> list[int] | None:
+    """Prompt and output together, where every row has both."""
+    if table["prompt_tokens"].null_count or table["output_tokens"].null_count:
+        return None
+    total = table["prompt_tokens"].to_numpy() + table["output_tokens"].to_numpy()
+    tokens: list[int] = total.tolist()
+    return tokens
 
 
 def _told(table: Any, name: str) -> list[Any] | None:
@@ -141,7 +162,7 @@ def _service_s(options: SimOptions, trace: TraceTable, say: Say) -> Any:
     """The trace's own, or what the engine's profile gives for its tokens with all slots busy."""
     table = trace.table
     if not table["service_s"].null_count:
-        return table["service_s"].to_numpy().copy()
+        return table["service_s"].to_numpy()
     if table["prompt_tokens"].null_count or table["output_tokens"].null_count:
         raise InputError(
             f"{options.trace}: has neither service_s nor both token counts in every row",
@@ -165,10 +186,10 @@ def _sends(workload: Workload) -> list[Send]:
         for row in zip(
             workload.request_id,
             workload.arrival_s.tolist(),
-            workload.lane,
+            workload.lanes(),
             tokens,
             workload.tenant or none,
-            workload.deadline_s or none,
+            workload.deadlines() or none,
             workload.priority or none,
             strict=True,
         )

@@ -19,6 +19,7 @@ class Entrant(Waiter, Protocol):
     timeout_s: float
     timeout_reason: str | None
     refusal: str | None
+    retry_after_s: float | None
 
     @property
     def fixed_work(self) -> float:
@@ -57,7 +58,7 @@ class Entrance(Generic[_E]):
         rule = policy.lanes.get(seq.lane, _DEFAULT)
         refusal = all_of(policy.admit, rule.admit)(seq, self.view(now_s, running, slots, blocks))
         if refusal:
-            seq.refusal = refusal.reason
+            seq.refusal, seq.retry_after_s = refusal
         return refusal
 
     def view(self, now_s: float, running: int, slots: int, blocks: int) -> EngineView:

@@ -60,6 +60,7 @@ class Sequence:
     peak_computed_tokens: int = 0
     recomputed_tokens: int = 0
     refusal: str | None = None
+    retry_after_s: float | None = None
     started_s: float = 0.0
     """Its latest start: the first one, or a resumption."""
     fair_tag: float = 0.0

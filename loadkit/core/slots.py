@@ -54,9 +54,8 @@ class SlotPool:
         """Queue it, or refuse it: `job.state` says which."""
         job.left_s = job.service_s
         running = self.slots - self.free
-        refusal = self.entrance.refusal(job, now_s, running, self.free, 0)
-        if refusal:
-            job.state, job.ended_s, job.retry_after_s = "rejected", now_s, refusal.retry_after_s
+        if self.entrance.refusal(job, now_s, running, self.free, 0):
+            job.state, job.ended_s = "rejected", now_s
             return
         job.state = "waiting"
         self.entrance.queue(job, now_s)

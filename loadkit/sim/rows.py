@@ -1,10 +1,10 @@
 """Simulated requests as the rows of a live run: same columns, `source` says `sim`."""
 
+import math
 from collections.abc import Iterator
 
-from loadkit.core import Job
-from loadkit.core import Sequence as EngineSequence
 from loadkit.model import MetricSample, RequestRecord, Send, ServerMetric, Status
+from loadkit.sim.outcomes import State
 from loadkit.sim.slots import SlotResult
 from loadkit.sim.tokens import Served, TokenResult
 
@@ -16,6 +16,7 @@ _STATUS: dict[str, Status] = {
     "running": "cancelled",
     "cancelled": "cancelled",
 }
+_HTTP: dict[str, int] = {"ok": 200, "rejected": 503, "expired": 504}
 _TARGET = _ENGINE = "sim"
 
 
@@ -44,9 +45,9 @@ def _token_row(served: Served) -> RequestRecord:
         cached_tokens=seq.cached_tokens if started else None,
         token_source="usage" if started else None,
         finish_reason="length" if status == "ok" else None,
-        http_status={"ok": 200, "rejected": 503, "expired": 504}.get(status),
-        error=_why(seq),
-        retry_after_s=served.retry_after_s,
+        http_status=_HTTP.get(status),
+        error=_why(seq.state, seq.refusal),
+        retry_after_s=seq.retry_after_s,
         queue_wait_s=seq.queue_wait_s,
         queue_wait_source="response" if started else None,
         prefill_s=seq.prefill_s,
@@ -57,31 +58,53 @@ def _token_row(served: Served) -> RequestRecord:
 
 def slot_rows(result: SlotResult, sends: list[Send]) -> Iterator[RequestRecord]:
     """At slot level there are no tokens: instants between start and end stay unknown."""
-    for job, send in zip(result.jobs, sends, strict=True):
-        if job.state != "new":
-            yield _slot_row(job, _base(send, job.arrival_s))
+    of = result.outcomes
+    nothing: list[None] = [None] * len(sends)
+    columns = zip(
+        sends,
+        of.state.tolist(),
+        of.arrival_s.tolist(),
+        of.start_s.tolist(),
+        of.end_s.tolist(),
+        of.preemptions.tolist(),
+        of.refusal or nothing,
+        of.retry_after_s or nothing,
+        strict=True,
+    )
+    for send, state, *rest in columns:
+        if state != State.NEW:
+            yield _slot_row(_base(send, rest[0]), State(state).name.lower(), *rest)
 
 
-def _slot_row(job: Job, base: RequestRecord) -> RequestRecord:
-    status = _STATUS[job.state]
-    started = job.first_scheduled_s is not None
+def _slot_row(  # noqa: PLR0913, PLR0917 - one row, column by column
+    base: RequestRecord,
+    state: str,
+    arrival_s: float,
+    start_s: float,
+    end_s: float,
+    preemptions: int,
+    refusal: str | None,
+    retry_after_s: float | None,
+) -> RequestRecord:
+    status = _STATUS[state]
+    started = not math.isnan(start_s)
     return base._replace(
         status=status,
-        sent_s=job.arrival_s,
-        finished_s=job.ended_s,
-        http_status={"ok": 200, "rejected": 503, "expired": 504}.get(status),
-        error=_why(job),
-        retry_after_s=job.retry_after_s,
-        queue_wait_s=job.queue_wait_s,
+        sent_s=arrival_s,
+        finished_s=None if math.isnan(end_s) else end_s,
+        http_status=_HTTP.get(status),
+        error=_why(state, refusal),
+        retry_after_s=retry_after_s,
+        queue_wait_s=start_s - arrival_s if started else None,
         queue_wait_source="response" if started else None,
-        preemptions=job.preemptions if started else None,
+        preemptions=preemptions if started else None,
     )
 
 
-def _why(seq: Job | EngineSequence) -> str | None:
-    if seq.state in ("waiting", "running"):
-        return f"still {seq.state} at the end of the simulation"
-    return seq.refusal if seq.state in ("rejected", "expired") else None
+def _why(state: str, refusal: str | None) -> str | None:
+    if state in ("waiting", "running"):
+        return f"still {state} at the end of the simulation"
+    return refusal if state in ("rejected", "expired") else None
 
 
 def _base(send: Send, due_s: float) -> RequestRecord:

@@ -1,15 +1,15 @@
-"""Simulated jobs → the numbers of one policy, by lane. Quantiles are elements, never interpolated."""
+"""Simulated requests → the numbers of one policy, by lane. Quantiles are elements, never interpolated."""
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from loadkit.core import Job, Sequence
+from loadkit.core import Sequence
+from loadkit.sim.outcomes import Outcomes, State, of_jobs, rows_of
 from loadkit.sim.slots import SlotResult
-from loadkit.sim.tokens import TokenResult
+from loadkit.sim.tokens import Served, TokenResult
 
 THRASH_SHARE = 0.01
 """Share of steps with an eviction above which the engine is said to thrash."""
@@ -17,39 +17,23 @@ THRASH_SHARE = 0.01
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class LaneNumbers:
-    offered: int
-    started: int
-    completed: int
-    rejected: int
-    expired: int
-    wait_s: dict[str, float | None]
-    """p50, p99, max of arrival to first start, over what started."""
-    late_share: float | None
-    """Share of what started that waited longer than the bound."""
-    latency_s: dict[str, float | None]
-    """p50, p99, max of arrival to end, over what completed."""
-    refusals: dict[str, int]
-    preemptions: int
-    deadline_share: float | None
-    """Share of offered requests with a deadline that completed by it."""
-
-
 def summarize_jobs(result: SlotResult, late_s: float) -> dict[str, Any]:
     """One element of `policies` in the command's JSON."""
-    offered = [job for job in result.jobs if job.state != "new"]
-    by_lane: dict[str, list[Job]] = {}
-    for job in offered:
-        by_lane.setdefault(job.lane, []).append(job)
-    recovery_s = sum(job.recovery_s for job in offered if job.preemptions)
+    work, outcomes = result.workload, result.outcomes
+    cost_s = result.options.preempt_cost_s * result.preemptions
+    lanes = {}
+    for lane, rows in work.rows_by_lane.items():
+        offered = rows[outcomes.state[rows] != State.NEW]
+        if len(offered):
+            deadline_s = None if work.deadline_s is None else work.deadline_s[offered]
+            lanes[lane] = _lane(rows_of(outcomes, offered), deadline_s, late_s)
     return {
         "policy": result.policy.name,
         "level": "slot",
-        "lanes": {lane: _as_json(_lane(jobs, late_s)) for lane, jobs in by_lane.items()},
+        "lanes": lanes,
         "preemptions": result.preemptions,
         "preemptions_per_minute": _per_minute(result.preemptions, result.end_s),
-        "recovery_share": recovery_s / result.busy_slot_s if result.busy_slot_s else None,
+        "recovery_share": cost_s / result.busy_slot_s if result.busy_slot_s else None,
         "slot_use": result.slot_use,
         "end_s": result.end_s,
         "warnings": [],
@@ -58,21 +42,15 @@ def summarize_jobs(result: SlotResult, late_s: float) -> dict[str, Any]:
 
 def summarize_served(result: TokenResult, late_s: float) -> dict[str, Any]:
     """The same for the engine model, with what only it knows."""
-    by_lane: dict[str, list[Sequence]] = {}
+    by_lane: dict[str, list[Served]] = {}
     for served in result.served:
-        by_lane.setdefault(served.send.lane, [])
-        if served.seq is not None:
-            by_lane[served.send.lane].append(served.seq)
-    lanes = {}
-    for lane, seqs in by_lane.items():
-        too_long = sum(s.seq is None and s.send.lane == lane for s in result.served)
-        lanes[lane] = _served_lane(seqs, late_s, too_long)
+        by_lane.setdefault(served.send.lane, []).append(served)
     share = result.steps_with_preemption / result.steps if result.steps else None
     thrash = share is not None and share > THRASH_SHARE
     return {
         "policy": result.policy.name,
         "level": "token",
-        "lanes": lanes,
+        "lanes": {lane: _served_lane(served, late_s) for lane, served in by_lane.items()},
         "preemptions": result.preemptions,
         "preemptions_per_minute": _per_minute(result.preemptions, result.end_s),
         "recomputed_tokens": sum(s.seq.recomputed_tokens for s in result.served if s.seq),
@@ -84,54 +62,50 @@ def summarize_served(result: TokenResult, late_s: float) -> dict[str, Any]:
     }
 
 
-def _served_lane(seqs: list[Sequence], late_s: float, too_long: int) -> dict[str, Any]:
-    numbers = _as_json(_lane(seqs, late_s))
+def _served_lane(served: list[Served], late_s: float) -> dict[str, Any]:
+    seqs: list[Sequence] = [one.seq for one in served if one.seq is not None]
+    deadline_s = np.array([seq.deadline_s for seq in seqs], float)
+    numbers = _lane(of_jobs(seqs), deadline_s, late_s)
     first = [seq.first_token_s - seq.arrival_s for seq in seqs if seq.first_token_s is not None]
-    numbers["offered"] += too_long
+    too_long = len(served) - len(seqs)
     if too_long:
+        numbers["offered"] += too_long
         numbers["refusals"]["too_long"] = too_long
     return numbers | {
-        "ttft_s": quantiles_s(np.sort(first)),
+        "ttft_s": quantiles_s(np.sort(np.array(first))),
         "recomputed_tokens": sum(seq.recomputed_tokens for seq in seqs),
     }
 
 
+def _lane(of: Outcomes, deadline_s: Floats | None, late_s: float) -> dict[str, Any]:
+    """`late_share`: of those that started. `deadline_share`: of those offered that have a deadline."""
+    wait_s = np.sort((of.start_s - of.arrival_s)[~np.isnan(of.start_s)])
+    done = of.state == State.FINISHED
+    refusals = Counter(str(why) for why in of.refusal or () if why is not None)
+    return {
+        "offered": len(of.state),
+        "started": len(wait_s),
+        "completed": int(done.sum()),
+        "rejected": int((of.state == State.REJECTED).sum()),
+        "expired": int((of.state == State.EXPIRED).sum()),
+        "refusals": dict(refusals),
+        "wait_s": quantiles_s(wait_s),
+        "late_share": float((wait_s > late_s).mean()) if len(wait_s) else None,
+        "latency_s": quantiles_s(np.sort((of.end_s - of.arrival_s)[done])),
+        "deadline_share": _deadline_share(of, deadline_s),
+        "preemptions": int(of.preemptions.sum()),
+    }
+
+
+def _deadline_share(of: Outcomes, deadline_s: Floats | None) -> float | None:
+    if deadline_s is None or np.isnan(deadline_s).all():
+        return None
+    in_time = (of.state == State.FINISHED) & (of.end_s <= deadline_s)
+    return float(in_time.sum() / (~np.isnan(deadline_s)).sum())
+
+
 def _per_minute(count: int, seconds: float) -> float | None:
     return 60 * count / seconds if seconds else None
-
-
-def _as_json(lane: LaneNumbers) -> dict[str, Any]:
-    return {name: getattr(lane, name) for name in LaneNumbers.__slots__}
-
-
-def _lane(jobs: list[Job] | list[Sequence], late_s: float) -> LaneNumbers:
-    wait_s = np.sort(
-        [job.first_scheduled_s - job.arrival_s for job in jobs if job.first_scheduled_s is not None]
-    )
-    done = [job for job in jobs if job.state == "finished"]
-    latency_s = np.sort([job.ended_s - job.arrival_s for job in done if job.ended_s is not None])
-    states = Counter([job.state for job in jobs])
-    due = [job for job in jobs if job.deadline_s is not None]
-    refused = [job for job in jobs if job.state in ("rejected", "expired")]
-    return LaneNumbers(
-        offered=len(jobs),
-        started=len(wait_s),
-        completed=len(done),
-        rejected=states["rejected"],
-        expired=states["expired"],
-        wait_s=quantiles_s(wait_s),
-        late_share=float((wait_s > late_s).mean()) if len(wait_s) else None,
-        latency_s=quantiles_s(latency_s),
-        refusals=dict(Counter(str(job.refusal) for job in refused)),
-        preemptions=sum(job.preemptions for job in jobs),
-        deadline_share=sum(map(_in_time, due)) / len(due) if due else None,
-    )
-
-
-def _in_time(job: Job | Sequence) -> bool:
-    if job.state != "finished" or job.ended_s is None or job.deadline_s is None:
-        return False
-    return job.ended_s <= job.deadline_s
 
 
 def quantiles_s(ordered: Floats) -> dict[str, float | None]:

@@ -27,7 +27,6 @@ class Served:
     """None = no engine of this size could ever run it."""
     due_s: float
     error: str | None = None
-    retry_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +120,12 @@ class _Run:
             due_s, _, send = heappop(self._due)
             seq = _sequence(send, self._model.limits)
             try:
-                refusal = self._scheduler.add(seq, due_s)
+                self._scheduler.add(seq, due_s)
             except ValueError as error:
                 self._served.append(Served(send, None, due_s, str(error)))
                 self._release_children(send.request_id, due_s)
                 continue
-            retry_after_s = refusal.retry_after_s if refusal else None
-            self._served.append(Served(send, seq, due_s, retry_after_s=retry_after_s))
+            self._served.append(Served(send, seq, due_s))
             self._tell()
 
     def _tell(self) -> None:
