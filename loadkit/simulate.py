@@ -20,11 +20,11 @@ from loadkit.records import (
     Manifest,
     PartWriter,
     RunDir,
+    machine,
+    schedule_rows,
     to_table,
     write_table,
 )
-from loadkit.replay.finish import schedule_rows
-from loadkit.replay.prepare import machine
 from loadkit.schedule import Schedule, Transforms
 from loadkit.sim import EngineModel, SlotOptions, Workload
 from loadkit.trace import TraceTable, read_table
