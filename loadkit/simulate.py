@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from loadkit import __version__, schedule, sim
-from loadkit.core import EngineLimits, Policy, StepCost
+from loadkit.core import PROFILES, EngineLimits, Policy, StepCost
 from loadkit.core.orders import is_deferrable
 from loadkit.errors import InputError
 from loadkit.model import MetricSample, RequestRecord, Send, TraceInfo
@@ -40,7 +40,7 @@ class SimOptions:
     """None = slot where the trace has service times, else token."""
     slots: SlotOptions = field(default_factory=SlotOptions)
     limits: EngineLimits = field(default_factory=EngineLimits)
-    cost: StepCost = StepCost(6e-3, 15.3e-6, 40e-6)
+    cost: StepCost = PROFILES["h100-8b"].cost
     transforms: Transforms = field(default_factory=Transforms)
     batch_service: float = 1.0
     """Slot level: factor on the service times of batch lanes."""
@@ -180,19 +180,20 @@ def _sends(workload: Workload) -> list[Send]:
     """The schedule of a slot-level run; token counts are 0 where the trace has none."""
     count = len(workload)
     none: list[None] = [None] * count
-    tokens = workload.tokens or [0] * count
+    counts = workload.tokens or [0] * count
+    rows = zip(
+        workload.request_id,
+        workload.arrival_s.tolist(),
+        workload.lanes(),
+        counts,
+        workload.tenant or none,
+        workload.deadlines() or none,
+        workload.priority or none,
+        strict=True,
+    )
     return [
-        Send(*row[:4], 0, tenant=row[4], deadline_s=row[5], priority=row[6])
-        for row in zip(
-            workload.request_id,
-            workload.arrival_s.tolist(),
-            workload.lanes(),
-            tokens,
-            workload.tenant or none,
-            workload.deadlines() or none,
-            workload.priority or none,
-            strict=True,
-        )
+        Send(name, at_s, lane, tokens, 0, tenant=who, deadline_s=due_s, priority=priority)
+        for name, at_s, lane, tokens, who, due_s, priority in rows
     ]
 
 
@@ -217,7 +218,7 @@ def _write(  # noqa: PLR0913, PLR0917
         (run.metrics_dir, METRICS_SCHEMA, samples),
     ):
         writer = PartWriter(folder, schema)
-        writer.add(facts)  # type: ignore[arg-type]
+        writer.add(facts)
         writer.close_part()
     _manifest(options, policy, info, sends, end_s).write(run.manifest_path)
     run.remove_work_dir()

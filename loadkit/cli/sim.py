@@ -18,7 +18,9 @@ _ENGINE = "Engine model (token level)"
 
 
 def sim(  # noqa: PLR0913  (one parameter per flag)
-    trace: Annotated[Path, typer.Argument(help="Trace in any known format (`loadkit trace show`).")],
+    trace: Annotated[
+        Path, typer.Argument(help="Trace in any known format (`loadkit trace show`).")
+    ],
     *,
     policy: Annotated[
         list[str] | None,
@@ -52,7 +54,9 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
     late: Annotated[str, typer.Option(help="Bound of `late_share`.")] = "2s",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="New run directory; one in it for each of many policies."),
+        typer.Option(
+            "--output", "-o", help="New run directory; one in it for each of many policies."
+        ),
     ] = None,
     speedup: Annotated[str, typer.Option(help="2x = everything twice as fast.")] = "1x",
     scale: Annotated[str, typer.Option(help="0.5x = half of the sessions.")] = "1x",

@@ -39,7 +39,9 @@ class Profile:
 PROFILES = {
     "h100-8b": Profile(
         # Swap: 128 KiB of keys and values a token over 50 GB/s.
-        StepCost(6e-3, prefill_s_per_token=15.3e-6, decode_s_per_seq=40e-6, swap_s_per_token=2.6e-6),
+        StepCost(
+            6e-3, prefill_s_per_token=15.3e-6, decode_s_per_seq=40e-6, swap_s_per_token=2.6e-6
+        ),
         kv_blocks=28_000,
         about="an 8B model in 8 bits on an 80 GB H100: 65k prompt tokens/s, 7 ms a token alone, "
         "9 ms with 64 streams of about 1,000 tokens of context",

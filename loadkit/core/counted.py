@@ -5,6 +5,7 @@ are evicted first. Who starts at an instant then follows from how many may, and 
 with another. A test holds it against `SlotPool` job by job.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -59,29 +60,71 @@ def run_counted(
     arrival_s: Sequence[float], service_s: Sequence[float], urgent: int, rules: CountedRules
 ) -> Counted:
     """The first `urgent` rows are urgent; each class is sorted by arrival."""
-    total = len(arrival_s)
-    done = Counted([None] * total, [None] * total)
-    start_s, end_s, snap, reserve = done.start_s, done.end_s, rules.snap, rules.reserve
-    ends: list[tuple[float, int]] = []
-    running: dict[int, tuple[float, float]] = {}  # batch: end and latest start, in starting order
-    evicted: deque[tuple[int, float]] = deque()  # batch: what is left, next first
-    here_u = next_u = 0  # urgent: arrived, started
-    here_b = next_b = urgent
-    at_u = arrival_s[0] if urgent else _INF
-    at_b = arrival_s[urgent] if urgent < total else _INF
-    free, now_s = rules.slots, 0.0
-    while True:
-        event_s = min(at_u, at_b, ends[0][0]) if ends else min(at_u, at_b)
-        if event_s >= rules.horizon_s or event_s == _INF:
-            break
-        done.busy_slot_s += (rules.slots - free) * (event_s - now_s)
-        now_s = event_s
-        while at_u == now_s:
-            here_u += 1
-            at_u = arrival_s[here_u] if here_u < urgent else _INF
-        while at_b == now_s:
-            here_b += 1
-            at_b = arrival_s[here_b] if here_b < total else _INF
+    return _Counting(arrival_s, service_s, urgent, rules).run()
+
+
+class _Counting:
+    """One simulation. Jobs below `urgent` are urgent; `arrived` and `started` are places in each class."""
+
+    __slots__ = (
+        "_arrival_s", "_batch_arrived", "_batch_started", "_done", "_ends", "_evicted", "_free",
+        "_rules", "_running", "_service_s", "_total", "_urgent", "_urgent_arrived",
+        "_urgent_started",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        arrival_s: Sequence[float],
+        service_s: Sequence[float],
+        urgent: int,
+        rules: CountedRules,
+    ) -> None:
+        self._arrival_s, self._service_s, self._rules = arrival_s, service_s, rules
+        self._total, self._urgent = len(arrival_s), urgent
+        self._done = Counted([None] * self._total, [None] * self._total)
+        self._ends: list[tuple[float, int]] = []
+        self._running: dict[int, tuple[float, float]] = {}
+        """Batch: end and latest start, in the order they started."""
+        self._evicted: deque[tuple[int, float]] = deque()
+        """Batch: job and service left, the next one first."""
+        self._urgent_arrived = self._urgent_started = 0
+        self._batch_arrived = self._batch_started = urgent
+        self._free = rules.slots
+
+    def run(self) -> Counted:
+        done, rules, ends = self._done, self._rules, self._ends
+        next_arrival_s, now_s = self._arrive(-_INF), 0.0
+        while True:
+            event_s = min(next_arrival_s, ends[0][0]) if ends else next_arrival_s
+            if event_s >= rules.horizon_s or event_s == _INF:
+                break
+            done.busy_slot_s += (rules.slots - self._free) * (event_s - now_s)
+            now_s = event_s
+            if next_arrival_s == now_s:
+                next_arrival_s = self._arrive(now_s)
+            if ends and ends[0][0] == now_s:
+                self._leave(now_s)
+            if self._urgent_started < self._urgent_arrived:
+                self._start_urgent(now_s)
+            if self._free > rules.reserve:
+                self._start_batch(now_s)
+        end_s = rules.horizon_s if rules.horizon_s < _INF else now_s
+        done.busy_slot_s += (rules.slots - self._free) * (end_s - now_s)
+        done.now_s = end_s
+        done.waiting = [job for job, _ in self._evicted]
+        return done
+
+    def _arrive(self, now_s: float) -> float:
+        """Who is here by now; when the next one comes."""
+        arrival_s, urgent, total = self._arrival_s, self._urgent, self._total
+        here = self._urgent_arrived = bisect_right(arrival_s, now_s, self._urgent_arrived, urgent)
+        there = self._batch_arrived = bisect_right(arrival_s, now_s, self._batch_arrived, total)
+        return min(
+            arrival_s[here] if here < urgent else _INF, arrival_s[there] if there < total else _INF
+        )
+
+    def _leave(self, now_s: float) -> None:
+        ends, running, end_s, urgent = self._ends, self._running, self._done.end_s, self._urgent
         while ends and ends[0][0] == now_s:
             job = heappop(ends)[1]
             if job >= urgent:
@@ -89,50 +132,43 @@ def run_counted(
                     continue  # evicted since
                 del running[job]
             end_s[job] = now_s
-            free += 1
-        wanting = here_u - next_u
-        if rules.preempt and wanting > free and running:
-            free += _evict(running, evicted, wanting - free, rules, done, now_s)
-        last_u = next_u + min(wanting, free)
-        free -= last_u - next_u
-        for job in range(next_u, last_u):
+            self._free += 1
+
+    def _start_urgent(self, now_s: float) -> None:
+        wanting = self._urgent_arrived - self._urgent_started
+        if self._rules.preempt and wanting > self._free and self._running:
+            self._evict(wanting - self._free, now_s)
+        first = self._urgent_started
+        last = self._urgent_started = first + min(wanting, self._free)
+        self._free -= last - first
+        ends, start_s, snap = self._ends, self._done.start_s, self._rules.snap
+        for job in range(first, last):
             start_s[job] = now_s
-            end = now_s + service_s[job]
-            heappush(ends, (snap(end) if snap else end, job))
-        next_u = last_u
-        while free > reserve:
+            end_s = now_s + self._service_s[job]
+            heappush(ends, (snap(end_s) if snap else end_s, job))
+
+    def _start_batch(self, now_s: float) -> None:
+        evicted, snap = self._evicted, self._rules.snap
+        while self._free > self._rules.reserve:
             if evicted:
                 job, left_s = evicted.popleft()
-            elif next_b < here_b:
-                job, left_s = next_b, service_s[next_b]
-                start_s[job] = now_s
-                next_b += 1
+            elif self._batch_started < self._batch_arrived:
+                job = self._batch_started
+                left_s = self._service_s[job]
+                self._done.start_s[job] = now_s
+                self._batch_started += 1
             else:
-                break
-            end = snap(now_s + left_s) if snap else now_s + left_s
-            running[job] = (end, now_s)
-            heappush(ends, (end, job))
-            free -= 1
-    done.now_s = now_s
-    done.waiting = [job for job, _ in evicted]
-    if rules.horizon_s < _INF:
-        done.busy_slot_s += (rules.slots - free) * (rules.horizon_s - now_s)
-        done.now_s = rules.horizon_s
-    return done
+                return
+            end_s = snap(now_s + left_s) if snap else now_s + left_s
+            self._running[job] = (end_s, now_s)
+            heappush(self._ends, (end_s, job))
+            self._free -= 1
 
-
-def _evict(
-    running: dict[int, tuple[float, float]],
-    evicted: deque[tuple[int, float]],
-    wanted: int,
-    rules: CountedRules,
-    done: Counted,
-    now_s: float,
-) -> int:
-    """Latest start first, ties in starting order; each goes to the head. How many slots that frees."""
-    victims = sorted(running, key=lambda job: -running[job][1])[:wanted]
-    for job in victims:
-        end_s, _ = running.pop(job)
-        evicted.appendleft((job, end_s - now_s + rules.recovery_s))
-        done.evictions[job] = done.evictions.get(job, 0) + 1
-    return len(victims)
+    def _evict(self, wanted: int, now_s: float) -> None:
+        """Latest start first, ties in starting order; each in that order goes to the head."""
+        running, evictions = self._running, self._done.evictions
+        for job in sorted(running, key=lambda job: -running[job][1])[:wanted]:
+            end_s, _ = running.pop(job)
+            self._evicted.appendleft((job, end_s - now_s + self._rules.recovery_s))
+            evictions[job] = evictions.get(job, 0) + 1
+            self._free += 1

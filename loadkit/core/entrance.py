@@ -24,6 +24,7 @@ class Entrant(Waiter, Protocol):
     @property
     def fixed_work(self) -> float:
         """The part of its work that is known for certain."""
+
     @property
     def open_work(self) -> float:
         """The most that may come on top of it."""
@@ -48,7 +49,9 @@ class Entrance(Generic[_E]):
         self._queued_work = 0.0
         self._last_empty_s = float("-inf")
 
-    def refusal(self, seq: _E, now_s: float, running: int, slots: int, blocks: int) -> Refusal | None:
+    def refusal(
+        self, seq: _E, now_s: float, running: int, slots: int, blocks: int
+    ) -> Refusal | None:
         """What the policy and the lane's rule say to an arrival; `slots` and `blocks` are free ones."""
         policy = self._policy
         if policy.estimates:

@@ -37,15 +37,19 @@ class Candidate(Protocol):
     @property
     def work(self) -> float:
         """Its size as far as it can be known at arrival."""
+
     @property
     def fair_tag(self) -> float:
         """Start tag, set by `FairClock` where the order is fair."""
+
     @property
     def started_s(self) -> float:
         """Its latest start."""
+
     @property
     def expected_left(self) -> float:
         """What it still needs, comparable between candidates at one instant."""
+
     @property
     def kv_tokens(self) -> float:
         """Tokens of KV cache it holds."""

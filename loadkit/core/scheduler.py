@@ -12,10 +12,14 @@ from loadkit.core.sequence import End, Event, EventKind, Sequence, Step, Token
 class Scheduler:
     """Decides. `begin_step`, let the step's cost pass, `finish_step`; `add` and `cancel` at any time.
 
+    Raises ValueError for a headroom under which batch could never start.
     `events` collects what was decided; the host takes the list with `take_events`.
     """
 
     def __init__(self, policy: Policy, limits: EngineLimits) -> None:
+        headroom = policy.headroom
+        if headroom and headroom.unit == "slots" and headroom.amount >= limits.max_num_seqs:
+            raise ValueError("the headroom must leave at least one slot to batch")
         self.policy = policy
         self.limits = limits
         self.blocks = BlockPool(limits.kv_blocks, limits.block_tokens)
@@ -135,7 +139,7 @@ class Scheduler:
                 if count and self._can_grow(seq, count):
                     self._schedule(seq, count, step)
         self._start_waiting(step, now_s)
-        return step.prefill_tokens > 0
+        return step.num_tokens > 0
 
     def _start_waiting(self, step: Step, now_s: float) -> None:
         if self.policy.static and any(seq.generated_tokens for seq in self.running):
@@ -179,6 +183,8 @@ class Scheduler:
         amount, unit = self.policy.headroom
         if unit == "slots":
             return self.limits.max_num_seqs - len(self.running) > amount
+        if not self.running:
+            return True  # headroom for nobody: else a long prompt could wait for ever
         blocks = amount if unit == "blocks" else self.blocks.blocks_for(amount)
         return self.blocks.free_blocks - self.blocks.blocks_for(seq.known_tokens) >= blocks
 
@@ -193,6 +199,9 @@ class Scheduler:
         batch = self._batch()
         if len(batch) <= self.policy.floor:
             return False
+        # Nobody is thrown out by the less urgent, or in the very step it started in.
+        key = self.policy.order(seq)
+        batch = [one for one in batch if one.started_s < now_s and self.policy.order(one) > key]
         victims = preemption.victims(batch, 1, now_s)
         for victim in victims:
             self._preempt(victim, step, now_s)

@@ -16,7 +16,7 @@ from loadkit.core.policies import Policy
 class SlotPool:
     """Decides for `slots` slots under a policy. An eviction costs its victim `recovery_s` of service.
 
-    Raises ValueError for headroom that is not counted in slots.
+    Raises ValueError for headroom that is not in slots, or leaves none to batch.
     """
 
     def __init__(
@@ -28,6 +28,8 @@ class SlotPool:
     ) -> None:
         if policy.headroom and policy.headroom.unit != "slots":
             raise ValueError("a slot pool has no KV cache: give headroom in slots")
+        if policy.headroom and policy.headroom.amount >= slots:
+            raise ValueError("the headroom must leave at least one slot to batch")
         self.policy = policy
         self.slots = slots
         self.free = slots
@@ -110,8 +112,12 @@ class SlotPool:
     def _evict(self, wanted: int, now_s: float) -> None:
         """Take slots from batch; each victim goes to the head of its lane with its rest and the cost."""
         assert self.policy.preemption
+        order, head = self.policy.order, self.waiting.best(self.waiting.urgent, now_s)
+        assert head
+        key = order(head)
+        batch = [job for job in self._batch if order(job) > key]  # nobody yields to the less urgent
         count = min(wanted, max(0, len(self._batch) - self.policy.floor))
-        for job in self.policy.preemption.victims(list(self._batch), count, now_s):
+        for job in self.policy.preemption.victims(batch, count, now_s):
             job.left_s = job.ends_s - now_s + self._recovery_s
             job.recovery_s += self._recovery_s
             job.ends_s = NEVER_S

@@ -13,8 +13,10 @@ from loadkit.core.policies import LaneRule, Policy
 class Waiter(Candidate, Protocol):
     """A candidate whose state the queue looks at: only those in state `waiting` count."""
 
-    state: str
     fair_tag: float
+
+    @property
+    def state(self) -> str: ...
 
 
 _W = TypeVar("_W", bound=Waiter)
@@ -62,7 +64,8 @@ class LaneQueue(Generic[_W]):
         while line and line[0][1].state != "waiting":
             line.popleft()
         if self.lifo_after_s is not None and line and self._overloaded(now_s):
-            return line[-1]
+            key, seq = line[-1]
+            return (*key[:-1], -key[-1]), seq  # arrival counts the other way round
         while late and late[0][2].state != "waiting":
             heappop(late)
         if late and (not line or late[0][0] < line[0][0]):
@@ -177,5 +180,3 @@ class Waiting(Generic[_W]):
         (self.deferrable if is_deferrable(lane) else self.urgent).append(queue)
         self._all.append(queue)
         return queue
-
-

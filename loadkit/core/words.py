@@ -20,13 +20,14 @@ from loadkit.core.admission import (
     queue_bound,
     wait_bound,
 )
-from loadkit.core.orders import LANE_LEVELS, Order, aged, fair, fcfs, within_lanes
+from loadkit.core.orders import LANE_LEVELS, Order, aged, by_priority, fair, fcfs, within_lanes
 from loadkit.core.policies import (
     ORDERS,
     CoDel,
     Headroom,
     LaneRule,
     Policy,
+    Victim,
     last_started,
     least_urgent,
 )
@@ -153,14 +154,14 @@ def _built(name: str, draft: _Draft) -> Policy:
         preemption = Preemption(victims, draft.min_run_s, draft.recovery)  # type: ignore[arg-type]
     elif draft.min_run_s or draft.recovery != "recompute":
         raise PolicyError("min-run and swap say how to evict", hint="add preempt")
-    victim = least_urgent if by_lane else last_started
+    order = _order(draft, by_lane=by_lane)
     is_fair = "fair" in draft.orders or any(rule.order is fair for rule in draft.lanes.values())
     if draft.weights and not is_fair:
         raise PolicyError("a weight without the order it is for", hint="add fair")
     return Policy(
         name=name,
-        order=_order(draft, by_lane=by_lane),
-        victim=partial(_by_order, VICTIMS[draft.victim]) if draft.victim else victim,
+        order=order,
+        victim=_victim_rule(draft.victim, order),
         admit=all_of(*draft.admits) if draft.admits else always,
         drop_expired=draft.drop_expired,
         headroom=draft.headroom,
@@ -203,8 +204,22 @@ def _lanes(draft: _Draft, *, by_lane: bool) -> dict[str, LaneRule]:
     }
 
 
-def _by_order(order: VictimOrder, running: list[Sequence]) -> Sequence:
-    return min(reversed(running), key=order)
+def _victim_rule(named: str | None, order: Order) -> Victim:
+    """Whose blocks to take. Never those of the first in order: it alone makes sure that work ends."""
+    if order is fcfs and named is None:
+        return last_started
+    if order is by_priority and named is None:
+        return least_urgent
+    return partial(_any_but_the_first, order, VICTIMS[named] if named else None)
+
+
+def _any_but_the_first(
+    order: Order, victims: VictimOrder | None, running: list[Sequence]
+) -> Sequence:
+    if victims is None or len(running) == 1:
+        return max(running, key=order)
+    first = min(running, key=order)
+    return min((seq for seq in reversed(running) if seq is not first), key=victims)
 
 
 def _flag(name: str, *, lanes: bool = False) -> _Word:

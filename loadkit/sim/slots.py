@@ -50,9 +50,13 @@ class SlotResult:
 
 def simulate_slots(workload: Workload, policy: Policy, options: SlotOptions) -> SlotResult:
     """Raises ValueError where the policy needs what a slot pool does not have."""
-    if is_plain(policy) and workload.is_plain:
+    if is_plain(policy) and workload.is_plain and _leaves_a_slot(policy, options):
         return by_counting(workload, policy, options)
     return by_jobs(workload, policy, options)
+
+
+def _leaves_a_slot(policy: Policy, options: SlotOptions) -> bool:
+    return policy.headroom is None or policy.headroom.amount < options.slots
 
 
 def by_jobs(workload: Workload, policy: Policy, options: SlotOptions) -> SlotResult:
@@ -71,7 +75,7 @@ def _run(pool: SlotPool, jobs: list[Job], horizon_s: float) -> tuple[float, floa
     next_arrival_s = jobs[0].arrival_s if jobs else _INF
     while True:
         next_end_s = pool.next_end_s
-        next_s = next_arrival_s if next_arrival_s <= next_end_s else next_end_s
+        next_s = min(next_arrival_s, next_end_s)
         if next_s >= horizon_s or next_s == _INF:
             break
         busy_slot_s += (slots - pool.free) * (next_s - now_s)

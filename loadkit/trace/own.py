@@ -18,7 +18,14 @@ from loadkit.trace.cells import Place, column_from_text
 from loadkit.trace.json_cells import json_column
 from loadkit.trace.jsonl import JsonRow
 from loadkit.trace.raw import TIME_UNITS_S, Raw, ReadOptions, as_seconds, joined
-from loadkit.trace.schema import META_KEY, REQUIRED, SCHEMA_VERSION, TRACE_SCHEMA, conform, missing_column
+from loadkit.trace.schema import (
+    META_KEY,
+    REQUIRED,
+    SCHEMA_VERSION,
+    TRACE_SCHEMA,
+    conform,
+    missing_column,
+)
 from loadkit.trace.source import Source
 
 _TOKEN_ALIASES = {"input_length": "prompt_tokens", "output_length": "output_tokens"}

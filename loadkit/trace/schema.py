@@ -35,7 +35,9 @@ TRACE_SCHEMA = pa.schema(
         pa.field("prompt_tokens", pa.int32()),
         pa.field("output_tokens", pa.int32()),
         pa.field("max_tokens", pa.int32()),
-        pa.field("service_s", pa.float64()),  # how long it holds a slot, where that is what is known
+        pa.field(
+            "service_s", pa.float64()
+        ),  # how long it holds a slot, where that is what is known
         pa.field("cached_tokens", pa.int32()),
         pa.field("reasoning_tokens", pa.int32()),
         pa.field("token_source", _WORD),
