@@ -5,13 +5,14 @@ A host drives it: `step = begin_step(now_s)`, let `cost(step)` seconds pass on w
 """
 
 from loadkit.core.cost import PROFILES, Profile, StepCost
+from loadkit.core.draft import PolicyError
 from loadkit.core.jobs import Job
 from loadkit.core.limits import EngineLimits
 from loadkit.core.policies import POLICIES, EngineView, Policy, Refusal, queue_bound
+from loadkit.core.policy_text import parse_policy, policy_from_toml
 from loadkit.core.scheduler import Scheduler
 from loadkit.core.sequence import Event, Sequence, Step, Token
 from loadkit.core.slots import SlotPool
-from loadkit.core.words import PolicyError, parse_policy, policy_from_toml
 
 __all__ = [
     "POLICIES",

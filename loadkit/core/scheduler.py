@@ -1,5 +1,6 @@
 """Token-step continuous batching in vLLM's words, without I/O: says what the next step is, commits it."""
 
+from loadkit.core import room
 from loadkit.core.admission import EngineView, Refusal
 from loadkit.core.blocks import BlockPool
 from loadkit.core.entrance import Entrance
@@ -17,9 +18,7 @@ class Scheduler:
     """
 
     def __init__(self, policy: Policy, limits: EngineLimits) -> None:
-        headroom = policy.headroom
-        if headroom and headroom.unit == "slots" and headroom.amount >= limits.max_num_seqs:
-            raise ValueError("the headroom must leave at least one slot to batch")
+        room.check_headroom(policy.headroom, limits.max_num_seqs)
         self.policy = policy
         self.limits = limits
         self.blocks = BlockPool(limits.kv_blocks, limits.block_tokens)
@@ -86,13 +85,13 @@ class Scheduler:
                 continue
             self._advance(seq, count)
             if seq.computed_tokens == seq.known_tokens:
-                tokens.append(_generate(seq, now_s))
+                tokens.append(seq.generate(now_s))
         for seq in step.decodes:
             if seq.state == "running":
                 seq.computed_tokens += 1  # never computed before: the token is new
                 if seq.computed_tokens % block_tokens == 0:
                     self._remember(seq, seq.computed_tokens - 1)
-                tokens.append(_generate(seq, now_s))
+                tokens.append(seq.generate(now_s))
         for token in tokens:
             if token.is_last:
                 self._leave(token.seq, "finished", now_s)
@@ -171,41 +170,20 @@ class Scheduler:
         policy = self.policy
         if not policy.headroom and not policy.floor:
             return self.waiting.choose(now_s, batch_first=False, batch_may=True)
-        batch_first = len(self._batch()) < policy.floor
+        batch_first = len(room.batch_of(self.running)) < policy.floor
         seq = self.waiting.choose(now_s, batch_first=batch_first, batch_may=True)
-        if seq is None or batch_first or not is_deferrable(seq.lane) or self._leaves_headroom(seq):
+        if seq is None or batch_first or not is_deferrable(seq.lane):
+            return seq
+        if room.leaves_headroom(policy.headroom, self.limits, self.blocks, self.running, seq):
             return seq
         return self.waiting.choose(now_s, batch_first=False, batch_may=False)
 
-    def _leaves_headroom(self, seq: Sequence) -> bool:
-        if self.policy.headroom is None:
-            return True
-        amount, unit = self.policy.headroom
-        if unit == "slots":
-            return self.limits.max_num_seqs - len(self.running) > amount
-        if not self.running:
-            return True  # headroom for nobody: else a long prompt could wait for ever
-        blocks = amount if unit == "blocks" else self.blocks.blocks_for(amount)
-        return self.blocks.free_blocks - self.blocks.blocks_for(seq.known_tokens) >= blocks
-
-    def _batch(self) -> list[Sequence]:
-        return [seq for seq in self.running if is_deferrable(seq.lane)]
-
     def _evict_for(self, seq: Sequence, step: Step, now_s: float) -> bool:
         """Take one batch sequence's place for an urgent one. False = nobody may be evicted."""
-        preemption = self.policy.preemption
-        if preemption is None or is_deferrable(seq.lane):
-            return False
-        batch = self._batch()
-        if len(batch) <= self.policy.floor:
-            return False
-        # Nobody is thrown out by the less urgent, or in the very step it started in.
-        key = self.policy.order(seq)
-        batch = [one for one in batch if one.started_s < now_s and self.policy.order(one) > key]
-        victims = preemption.victims(batch, 1, now_s)
-        for victim in victims:
+        victim = room.victim_for(self.policy, self.running, seq, now_s)
+        if victim is not None:
             self._preempt(victim, step, now_s)
-        return bool(victims)
+        return victim is not None
 
     def _next_tokens(self, remaining: int, step: Step) -> int:
         """How many of `remaining` tokens fit into the step; 0 = none."""
@@ -284,7 +262,7 @@ class Scheduler:
 
     def _preempt(self, seq: Sequence, step: Step, now_s: float) -> None:
         """Evict: all its blocks are freed, what was computed is to be computed again."""
-        _withdraw(step, seq)
+        step.withdraw(seq)
         self.running.remove(seq)
         self._tell("preempted", seq, now_s, seq.computed_tokens)
         self._free(seq)
@@ -329,21 +307,3 @@ class Scheduler:
 
     def _tell(self, kind: EventKind, seq: Sequence, now_s: float, tokens: int) -> None:
         self._events.append(Event(now_s, kind, seq, tokens))
-
-
-def _generate(seq: Sequence, now_s: float) -> Token:
-    if seq.first_token_s is None:
-        seq.first_token_s = now_s
-    seq.last_token_s = now_s
-    seq.generated_tokens += 1
-    done = seq.generated_tokens >= seq.output_tokens
-    return Token(seq, seq.generated_tokens - 1, done)
-
-
-def _withdraw(step: Step, seq: Sequence) -> None:
-    """Take a victim that was already scheduled back out of the step."""
-    if seq in step.decodes:
-        step.decodes.remove(seq)
-    for entry in [entry for entry in step.prefills if entry[0] is seq]:
-        step.prefills.remove(entry)
-        step.prefill_tokens -= entry[1]

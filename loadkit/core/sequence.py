@@ -109,6 +109,15 @@ class Sequence:
             return None
         return self.first_token_s - self.first_scheduled_s
 
+    def generate(self, now_s: float) -> "Token":
+        """One more token has come out."""
+        if self.first_token_s is None:
+            self.first_token_s = now_s
+        self.last_token_s = now_s
+        self.generated_tokens += 1
+        done = self.generated_tokens >= self.output_tokens
+        return Token(self, self.generated_tokens - 1, done)
+
 
 @dataclass(slots=True)
 class Step:
@@ -125,6 +134,14 @@ class Step:
     @property
     def num_tokens(self) -> int:
         return self.prefill_tokens + len(self.decodes)
+
+    def withdraw(self, seq: Sequence) -> None:
+        """Take a victim that was already scheduled back out."""
+        if seq in self.decodes:
+            self.decodes.remove(seq)
+        for entry in [entry for entry in self.prefills if entry[0] is seq]:
+            self.prefills.remove(entry)
+            self.prefill_tokens -= entry[1]
 
 
 class Token(NamedTuple):

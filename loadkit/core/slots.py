@@ -11,6 +11,7 @@ from loadkit.core.entrance import Entrance
 from loadkit.core.jobs import NEVER_S, Job
 from loadkit.core.orders import is_deferrable
 from loadkit.core.policies import Policy
+from loadkit.core.room import check_headroom
 
 
 class SlotPool:
@@ -28,8 +29,7 @@ class SlotPool:
     ) -> None:
         if policy.headroom and policy.headroom.unit != "slots":
             raise ValueError("a slot pool has no KV cache: give headroom in slots")
-        if policy.headroom and policy.headroom.amount >= slots:
-            raise ValueError("the headroom must leave at least one slot to batch")
+        check_headroom(policy.headroom, slots)
         self.policy = policy
         self.slots = slots
         self.free = slots

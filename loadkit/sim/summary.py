@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loadkit.core import Sequence
 from loadkit.sim.outcomes import Outcomes, State, of_jobs, rows_of
 from loadkit.sim.slots import SlotResult
 from loadkit.sim.tokens import Served, TokenResult
@@ -63,7 +62,7 @@ def summarize_served(result: TokenResult, late_s: float) -> dict[str, Any]:
 
 
 def _served_lane(served: list[Served], late_s: float) -> dict[str, Any]:
-    seqs: list[Sequence] = [one.seq for one in served if one.seq is not None]
+    seqs = [one.seq for one in served if one.seq is not None]
     deadline_s = np.array([seq.deadline_s for seq in seqs], float)
     numbers = _lane(of_jobs(seqs), deadline_s, late_s)
     first = [seq.first_token_s - seq.arrival_s for seq in seqs if seq.first_token_s is not None]

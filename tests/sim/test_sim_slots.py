@@ -54,7 +54,7 @@ def told(*args: str) -> list[dict[str, Any]]:
 @needs_textbook
 def test_the_lanes_table_comes_out_exactly() -> None:
     policies = [flag for name in LANES_TABLE for flag in ("--policy", name)]
-    options = "--slots 64 --tick 1s --preempt-cost 15s --horizon 6h".split()
+    options = ["--slots", "64", "--tick", "1s", "--preempt-cost", "15s", "--horizon", "6h"]
     found = {}
     for of in told(str(LANES), *options, *policies):
         lane = of["lanes"]["interactive"]
