@@ -42,6 +42,8 @@ class TraceRequest(NamedTuple):
     """A recorded request body, verbatim JSON."""
     prompt: str | None = None
     status: str = "ok"
+    service_s: float | None = None
+    """How long it holds a slot; for the simulator, where a trace knows this instead of tokens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from loadkit import __version__
-from loadkit.cli import compare, demo, emulate, replay, report, trace
+from loadkit.cli import compare, demo, emulate, replay, report, sim, trace
 from loadkit.errors import LoadkitError, printable
 
 UsageError: Any = typer.BadParameter.__base__
@@ -25,6 +25,7 @@ app.command()(report.report)
 app.command()(compare.compare)
 app.add_typer(trace.app, name="trace")
 app.command()(emulate.emulate)
+app.command()(sim.sim)
 app.command()(demo.demo)
 
 

@@ -25,7 +25,13 @@ def emulate(  # noqa: PLR0913  # a command line is a list of options
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 = any free port.")] = 8000,
     model: Annotated[str, typer.Option(help="Name of the model it says it serves.")] = "emulated",
-    policy: Annotated[str, typer.Option(help="fcfs | priority.", rich_help_panel=_ENGINE)] = "fcfs",
+    policy: Annotated[
+        str,
+        typer.Option(
+            help="As for `loadkit sim`: fcfs, priority, reserve:8+preempt, … or a .toml file.",
+            rich_help_panel=_ENGINE,
+        ),
+    ] = "fcfs",
     slots: Annotated[
         int, typer.Option(help="Sequences in one step (max_num_seqs).", rich_help_panel=_ENGINE)
     ] = 64,
@@ -112,7 +118,7 @@ def emulate(  # noqa: PLR0913  # a command line is a list of options
     from loadkit.core import PROFILES
     from loadkit.emulator import EmulatorConfig, parse_fault, read_faults, serve
 
-    speed = _known(PROFILES, profile, "profile")
+    speed = known(PROFILES, profile, "profile")
     scripted: tuple[Fault, ...] = tuple(parse_fault(text) for text in fault or ())
     config = EmulatorConfig(
         model=model,
@@ -120,7 +126,7 @@ def emulate(  # noqa: PLR0913  # a command line is a list of options
         port=port,
         port_file=port_file,
         policy=_policy(policy, max_queue, drop_expired=drop_expired),
-        limits=_limits(
+        limits=engine_limits(
             slots=slots,
             kv_blocks=kv_blocks or speed.kv_blocks,
             block_tokens=block_size,
@@ -143,14 +149,17 @@ def emulate(  # noqa: PLR0913  # a command line is a list of options
     asyncio.run(serve(config, ready))
 
 
-def _policy(name: str, max_queue: int | None, *, drop_expired: bool) -> "Policy":
-    from loadkit.core import POLICIES, queue_bound
+def _policy(text: str, max_queue: int | None, *, drop_expired: bool) -> "Policy":
+    from loadkit.cli.sim import read_policy
+    from loadkit.core import queue_bound
+    from loadkit.core.admission import all_of
 
-    policy = replace(_known(POLICIES, name, "policy"), drop_expired=drop_expired)
-    return policy if max_queue is None else replace(policy, admit=queue_bound(max_queue))
+    policy = read_policy(text)
+    admit = policy.admit if max_queue is None else all_of(policy.admit, queue_bound(max_queue))
+    return replace(policy, admit=admit, drop_expired=drop_expired or policy.drop_expired)
 
 
-def _limits(  # noqa: PLR0913
+def engine_limits(  # noqa: PLR0913
     *,
     slots: int,
     kv_blocks: int,
@@ -161,6 +170,7 @@ def _limits(  # noqa: PLR0913
     chunked: bool,
     prefix_cache: bool,
 ) -> "EngineLimits":
+    """The size of an engine from flags. Raises InputError."""
     from loadkit.core import EngineLimits
 
     if chunk_tokens is not None and not chunked:
@@ -184,7 +194,7 @@ def _limits(  # noqa: PLR0913
         ) from error
 
 
-def _known(table: dict[str, _T], name: str, what: str) -> _T:
+def known(table: dict[str, _T], name: str, what: str) -> _T:
     if name not in table:
         raise InputError(f"unknown {what} {name!r}", hint=f"known: {', '.join(table)}")
     return table[name]

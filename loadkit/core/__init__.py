@@ -5,10 +5,14 @@ A host drives it: `step = begin_step(now_s)`, let `cost(step)` seconds pass on w
 """
 
 from loadkit.core.cost import PROFILES, Profile, StepCost
+from loadkit.core.draft import PolicyError
+from loadkit.core.jobs import Job
 from loadkit.core.limits import EngineLimits
 from loadkit.core.policies import POLICIES, EngineView, Policy, Refusal, queue_bound
+from loadkit.core.policy_text import parse_policy, policy_from_toml
 from loadkit.core.scheduler import Scheduler
 from loadkit.core.sequence import Event, Sequence, Step, Token
+from loadkit.core.slots import SlotPool
 
 __all__ = [
     "POLICIES",
@@ -16,13 +20,18 @@ __all__ = [
     "EngineLimits",
     "EngineView",
     "Event",
+    "Job",
     "Policy",
+    "PolicyError",
     "Profile",
     "Refusal",
     "Scheduler",
     "Sequence",
+    "SlotPool",
     "Step",
     "StepCost",
     "Token",
+    "parse_policy",
+    "policy_from_toml",
     "queue_bound",
 ]

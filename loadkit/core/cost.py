@@ -17,10 +17,13 @@ class StepCost:
     base_s: float
     prefill_s_per_token: float
     decode_s_per_seq: float
+    swap_s_per_token: float = 0.0
+    """Copying a token's keys and values to the host or back, where a policy evicts by swap."""
 
     def __call__(self, step: Step) -> float:
         prefill_s = step.prefill_tokens * self.prefill_s_per_token
-        return max(self.base_s, prefill_s) + len(step.decodes) * self.decode_s_per_seq
+        work_s = max(self.base_s, prefill_s) + len(step.decodes) * self.decode_s_per_seq
+        return work_s + step.swapped_tokens * self.swap_s_per_token
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,10 @@ class Profile:
 
 PROFILES = {
     "h100-8b": Profile(
-        StepCost(base_s=6e-3, prefill_s_per_token=15.3e-6, decode_s_per_seq=40e-6),
+        # Swap: 128 KiB of keys and values a token over 50 GB/s.
+        StepCost(
+            6e-3, prefill_s_per_token=15.3e-6, decode_s_per_seq=40e-6, swap_s_per_token=2.6e-6
+        ),
         kv_blocks=28_000,
         about="an 8B model in 8 bits on an 80 GB H100: 65k prompt tokens/s, 7 ms a token alone, "
         "9 ms with 64 streams of about 1,000 tokens of context",

@@ -1,45 +1,40 @@
 """Token-step continuous batching in vLLM's words, without I/O: says what the next step is, commits it."""
 
-from collections import deque
-from heapq import heappop, heappush
-
+from loadkit.core import room
+from loadkit.core.admission import EngineView, Refusal
 from loadkit.core.blocks import BlockPool
+from loadkit.core.entrance import Entrance
 from loadkit.core.limits import EngineLimits
-from loadkit.core.policies import EngineView, Policy, Refusal
+from loadkit.core.orders import is_deferrable
+from loadkit.core.policies import Policy
 from loadkit.core.sequence import End, Event, EventKind, Sequence, Step, Token
-from loadkit.core.waiting import WaitingQueue
 
 
 class Scheduler:
     """Decides. `begin_step`, let the step's cost pass, `finish_step`; `add` and `cancel` at any time.
 
+    Raises ValueError for a headroom under which batch could never start.
     `events` collects what was decided; the host takes the list with `take_events`.
     """
 
     def __init__(self, policy: Policy, limits: EngineLimits) -> None:
+        room.check_headroom(policy.headroom, limits.max_num_seqs)
         self.policy = policy
         self.limits = limits
         self.blocks = BlockPool(limits.kv_blocks, limits.block_tokens)
-        self.waiting = WaitingQueue(policy.order)
+        self.entrance: Entrance[Sequence] = Entrance(policy)
+        self.waiting = self.entrance.waiting
         self.running: list[Sequence] = []
         self._arrivals = 0
         self._events: list[Event] = []
-        self._deadlines: list[tuple[float, int, Sequence]] = []
-        self._starts_s: deque[float] = deque(maxlen=33)
 
     def take_events(self) -> list[Event]:
         events, self._events = self._events, []
         return events
 
     def view(self, now_s: float) -> EngineView:
-        return EngineView(
-            now_s=now_s,
-            waiting=len(self.waiting),
-            running=len(self.running),
-            free_slots=self.limits.max_num_seqs - len(self.running),
-            free_blocks=self.blocks.free_blocks,
-            start_rate_rps=self._start_rate_rps(now_s),
-        )
+        free_slots = self.limits.max_num_seqs - len(self.running)
+        return self.entrance.view(now_s, len(self.running), free_slots, self.blocks.free_blocks)
 
     def add(self, seq: Sequence, now_s: float) -> Refusal | None:
         """An arrival; queued unless refused. Raises ValueError for one that can never run."""
@@ -49,9 +44,11 @@ class Scheduler:
             raise ValueError(f"{seq.request_id}: longer than {self.limits.max_model_len} tokens")
         seq.arrival_s, seq.number = now_s, self._arrivals
         self._arrivals += 1
-        refusal = self.policy.admit(seq, self.view(now_s))
+        free_slots = self.limits.max_num_seqs - len(self.running)
+        refusal = self.entrance.refusal(
+            seq, now_s, len(self.running), free_slots, self.blocks.free_blocks
+        )
         if refusal:
-            seq.refusal = refusal.reason
             self._end(seq, "rejected", now_s)
         else:
             self._enqueue(seq, now_s)
@@ -63,16 +60,17 @@ class Scheduler:
             self._leave(seq, "cancelled", now_s)
 
     def expire(self, now_s: float) -> None:
-        """End every sequence that has not started by its deadline, if the policy says so."""
-        while self._deadlines and self._deadlines[0][0] < now_s:
-            seq = heappop(self._deadlines)[2]
-            if seq.state == "waiting" and seq.first_scheduled_s is None:
-                self._leave(seq, "expired", now_s)
+        """End every sequence whose time-out in the queue has passed, if the policy gives one."""
+        while seq := self.entrance.overdue(now_s):
+            self._leave(seq, "expired", now_s)
 
     def begin_step(self, now_s: float) -> Step | None:
         """What to compute next; None when there is nothing to do."""
-        self.expire(now_s)
+        if self.entrance.times_out:
+            self.expire(now_s)
         step = Step()
+        if self.policy.favour == "prefill" and self._prefill_only(step, now_s):
+            return step
         # As in vLLM, nobody starts in a step that had to take somebody's blocks.
         if not self._continue_running(step, now_s):
             self._start_waiting(step, now_s)
@@ -87,13 +85,13 @@ class Scheduler:
                 continue
             self._advance(seq, count)
             if seq.computed_tokens == seq.known_tokens:
-                tokens.append(_generate(seq, now_s))
+                tokens.append(seq.generate(now_s))
         for seq in step.decodes:
             if seq.state == "running":
                 seq.computed_tokens += 1  # never computed before: the token is new
                 if seq.computed_tokens % block_tokens == 0:
                     self._remember(seq, seq.computed_tokens - 1)
-                tokens.append(_generate(seq, now_s))
+                tokens.append(seq.generate(now_s))
         for token in tokens:
             if token.is_last:
                 self._leave(token.seq, "finished", now_s)
@@ -132,17 +130,60 @@ class Scheduler:
             index += 1
         return evicted
 
+    def _prefill_only(self, step: Step, now_s: float) -> bool:
+        """Compute prompts and nothing else, as long as there are any. False = there are none."""
+        for seq in self.running:
+            if not seq.generated_tokens or seq.computed_tokens + 1 < seq.known_tokens:
+                count = self._next_tokens(seq.known_tokens - seq.computed_tokens, step)
+                if count and self._can_grow(seq, count):
+                    self._schedule(seq, count, step)
+        self._start_waiting(step, now_s)
+        return step.num_tokens > 0
+
     def _start_waiting(self, step: Step, now_s: float) -> None:
-        while self.waiting and len(self.running) < self.limits.max_num_seqs:
-            seq = self.waiting.peek()
-            cached = self._cached_prefix(seq)
-            cached_tokens = len(cached) * self.limits.block_tokens
-            count = self._next_tokens(seq.known_tokens - cached_tokens, step)
-            if not count or not self._can_start(seq, cached):
+        if self.policy.static and any(seq.generated_tokens for seq in self.running):
+            return
+        while self.waiting:
+            full = len(self.running) >= self.limits.max_num_seqs
+            if full and not self.policy.preemption:
                 return
-            self.waiting.pop()
+            seq = self._next_waiting(now_s)
+            if seq is None:
+                return
+            cached = [] if seq.swapped_tokens else self._cached_prefix(seq)
+            ready_tokens = seq.swapped_tokens or len(cached) * self.limits.block_tokens
+            count = self._next_tokens(seq.known_tokens - ready_tokens, step)
+            if not count:
+                return
+            if full or not self._can_start(seq, cached):
+                if not self._evict_for(seq, step, now_s):
+                    return
+                continue
+            self.waiting.take(seq)
             self._start(seq, cached, now_s)
+            step.swapped_tokens += seq.swapped_tokens
+            seq.swapped_tokens = 0
             self._schedule(seq, count, step)
+
+    def _next_waiting(self, now_s: float) -> Sequence | None:
+        """Who is to start next; batch only with headroom to spare, or below its floor."""
+        policy = self.policy
+        if not policy.headroom and not policy.floor:
+            return self.waiting.choose(now_s, batch_first=False, batch_may=True)
+        batch_first = len(room.batch_of(self.running)) < policy.floor
+        seq = self.waiting.choose(now_s, batch_first=batch_first, batch_may=True)
+        if seq is None or batch_first or not is_deferrable(seq.lane):
+            return seq
+        if room.leaves_headroom(policy.headroom, self.limits, self.blocks, self.running, seq):
+            return seq
+        return self.waiting.choose(now_s, batch_first=False, batch_may=False)
+
+    def _evict_for(self, seq: Sequence, step: Step, now_s: float) -> bool:
+        """Take one batch sequence's place for an urgent one. False = nobody may be evicted."""
+        victim = room.victim_for(self.policy, self.running, seq, now_s)
+        if victim is not None:
+            self._preempt(victim, step, now_s)
+        return victim is not None
 
     def _next_tokens(self, remaining: int, step: Step) -> int:
         """How many of `remaining` tokens fit into the step; 0 = none."""
@@ -173,13 +214,14 @@ class Scheduler:
     def _start(self, seq: Sequence, cached: list[int], now_s: float) -> None:
         self.blocks.share(cached)
         seq.block_table = cached
-        seq.computed_tokens = len(cached) * self.limits.block_tokens
+        seq.computed_tokens = seq.swapped_tokens or len(cached) * self.limits.block_tokens
+        seq.started_s = now_s
         seq.state = "running"
         self.running.append(seq)
         if seq.first_scheduled_s is None:
             seq.first_scheduled_s = now_s
             seq.cached_tokens = seq.computed_tokens
-            self._starts_s.append(now_s)
+            self.entrance.started(seq, now_s)
             self._tell("scheduled", seq, now_s, seq.computed_tokens)
         else:
             assert seq.preempted_at_s is not None
@@ -220,30 +262,36 @@ class Scheduler:
 
     def _preempt(self, seq: Sequence, step: Step, now_s: float) -> None:
         """Evict: all its blocks are freed, what was computed is to be computed again."""
-        _withdraw(step, seq)
+        step.withdraw(seq)
         self.running.remove(seq)
         self._tell("preempted", seq, now_s, seq.computed_tokens)
         self._free(seq)
         seq.peak_computed_tokens = max(seq.peak_computed_tokens, seq.computed_tokens)
+        if self.policy.preemption and self.policy.preemption.recovery == "swap":
+            seq.swapped_tokens = seq.computed_tokens
+            step.swapped_tokens += seq.computed_tokens
         seq.computed_tokens = 0
         seq.preemptions += 1
         seq.preempted_at_s = now_s
+        seq.timeout_s = float("inf")  # what has begun is finished
         seq.state = "waiting"
-        self.waiting.push(seq)
+        self.waiting.rejoin(seq)
 
     def _enqueue(self, seq: Sequence, now_s: float) -> None:
         seq.state = "waiting"
-        self.waiting.push(seq)
-        if self.policy.drop_expired and seq.deadline_s is not None:
-            heappush(self._deadlines, (seq.deadline_s, seq.number, seq))
+        self.entrance.queue(seq, now_s)
         self._tell("queued", seq, now_s, seq.prompt_tokens)
 
     def _leave(self, seq: Sequence, state: End, now_s: float) -> None:
         if seq.state == "running":
             self.running.remove(seq)
             self._free(seq)
+            if state == "finished":
+                self.entrance.ended(seq, now_s, seq.generated_tokens)
         else:
-            self.waiting.left()
+            self.waiting.left(seq)
+            if seq.first_scheduled_s is None:
+                self.entrance.gave_up(seq)
             if seq.preempted_at_s is not None:
                 seq.time_preempted_s += now_s - seq.preempted_at_s
         self._end(seq, state, now_s)
@@ -259,27 +307,3 @@ class Scheduler:
 
     def _tell(self, kind: EventKind, seq: Sequence, now_s: float, tokens: int) -> None:
         self._events.append(Event(now_s, kind, seq, tokens))
-
-    def _start_rate_rps(self, now_s: float) -> float | None:
-        starts_s = self._starts_s
-        if len(starts_s) < 2 or now_s <= starts_s[0]:
-            return None
-        return (len(starts_s) - 1) / (now_s - starts_s[0])
-
-
-def _generate(seq: Sequence, now_s: float) -> Token:
-    if seq.first_token_s is None:
-        seq.first_token_s = now_s
-    seq.last_token_s = now_s
-    seq.generated_tokens += 1
-    done = seq.generated_tokens >= seq.output_tokens
-    return Token(seq, seq.generated_tokens - 1, done)
-
-
-def _withdraw(step: Step, seq: Sequence) -> None:
-    """Take a victim that was already scheduled back out of the step."""
-    if seq in step.decodes:
-        step.decodes.remove(seq)
-    for entry in [entry for entry in step.prefills if entry[0] is seq]:
-        step.prefills.remove(entry)
-        step.prefill_tokens -= entry[1]

@@ -60,6 +60,37 @@ class Sequence:
     peak_computed_tokens: int = 0
     recomputed_tokens: int = 0
     refusal: str | None = None
+    retry_after_s: float | None = None
+    started_s: float = 0.0
+    """Its latest start: the first one, or a resumption."""
+    fair_tag: float = 0.0
+    guess: float = 0.0
+    """Tokens it was guessed to need when it arrived."""
+    timeout_s: float = float("inf")
+    """Instant at which it is dropped from the queue, and why."""
+    timeout_reason: str | None = None
+    swapped_tokens: int = 0
+    """Computed tokens that wait in host memory after an eviction by swap."""
+
+    @property
+    def work(self) -> float:
+        return self.prompt_tokens + (self.max_tokens or 0)
+
+    @property
+    def fixed_work(self) -> float:
+        return self.prompt_tokens
+
+    @property
+    def open_work(self) -> float:
+        return float("inf") if self.max_tokens is None else self.max_tokens
+
+    @property
+    def expected_left(self) -> float:
+        return self.prompt_tokens + (self.max_tokens or 0) - self.computed_tokens
+
+    @property
+    def kv_tokens(self) -> float:
+        return self.computed_tokens
 
     @property
     def known_tokens(self) -> int:
@@ -78,6 +109,15 @@ class Sequence:
             return None
         return self.first_token_s - self.first_scheduled_s
 
+    def generate(self, now_s: float) -> "Token":
+        """One more token has come out."""
+        if self.first_token_s is None:
+            self.first_token_s = now_s
+        self.last_token_s = now_s
+        self.generated_tokens += 1
+        done = self.generated_tokens >= self.output_tokens
+        return Token(self, self.generated_tokens - 1, done)
+
 
 @dataclass(slots=True)
 class Step:
@@ -88,10 +128,20 @@ class Step:
     decodes: list[Sequence] = field(default_factory=list)
     """Sequences that compute one token each."""
     prefill_tokens: int = 0
+    swapped_tokens: int = 0
+    """Copied between the card and the host, for evictions and resumptions by swap."""
 
     @property
     def num_tokens(self) -> int:
         return self.prefill_tokens + len(self.decodes)
+
+    def withdraw(self, seq: Sequence) -> None:
+        """Take a victim that was already scheduled back out."""
+        if seq in self.decodes:
+            self.decodes.remove(seq)
+        for entry in [entry for entry in self.prefills if entry[0] is seq]:
+            self.prefills.remove(entry)
+            self.prefill_tokens -= entry[1]
 
 
 class Token(NamedTuple):

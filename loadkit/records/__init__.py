@@ -1,9 +1,9 @@
 """Facts on disk: the run directory, its Parquet parts and its manifest."""
 
-from loadkit.records.manifest import MANIFEST_SCHEMA, Manifest
+from loadkit.records.manifest import MANIFEST_SCHEMA, Manifest, machine
 from loadkit.records.parts import PartWriter, to_table, write_table
 from loadkit.records.run_dir import RunDir
-from loadkit.records.schema import METRICS_SCHEMA, REQUESTS_SCHEMA, SCHEDULE_SCHEMA
+from loadkit.records.schema import METRICS_SCHEMA, REQUESTS_SCHEMA, SCHEDULE_SCHEMA, schedule_rows
 
 __all__ = [
     "MANIFEST_SCHEMA",
@@ -13,6 +13,8 @@ __all__ = [
     "Manifest",
     "PartWriter",
     "RunDir",
+    "machine",
+    "schedule_rows",
     "to_table",
     "write_table",
 ]

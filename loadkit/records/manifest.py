@@ -1,6 +1,8 @@
 """`run.json`: everything about a run that is not a row."""
 
 import json
+import os
+import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -81,3 +83,13 @@ class Manifest:
             return cls(**values)
         except TypeError as error:
             raise RunError(f"{path}: {error}") from error
+
+
+def machine() -> dict[str, Any]:
+    """What a reader needs to judge the client; no host or user name."""
+    return {
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "processor": platform.machine(),
+    }

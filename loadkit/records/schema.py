@@ -1,6 +1,11 @@
 """The Arrow schemas of a run directory. Frozen: a change here is a new schema version."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import pyarrow as pa
+
+from loadkit.model import Send
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 
@@ -75,3 +80,24 @@ SCHEDULE_SCHEMA = pa.schema(
     ]
 )
 """What the run meant to offer, without bodies: enough to know, after any crash, what is missing."""
+
+
+def schedule_rows(sends: Iterable[Send]) -> list[tuple[Any, ...]]:
+    """Rows of `SCHEDULE_SCHEMA`."""
+    return [
+        (
+            s.request_id,
+            s.scheduled_s,
+            s.lane,
+            s.prompt_tokens,
+            s.output_tokens,
+            s.tenant,
+            s.session,
+            s.turn,
+            s.parent_id,
+            s.think_s,
+            s.deadline_s,
+            s.priority,
+        )
+        for s in sends
+    ]

@@ -7,8 +7,8 @@ from dataclasses import replace
 from loadkit.analysis import RunSummary, summarize
 from loadkit.drive.launch import last_words, port_taken
 from loadkit.errors import InputError, LoadkitError, RunError
-from loadkit.records import SCHEDULE_SCHEMA, RunDir, to_table, write_table
-from loadkit.replay.finish import complete, schedule_rows
+from loadkit.records import SCHEDULE_SCHEMA, RunDir, schedule_rows, to_table, write_table
+from loadkit.replay.finish import complete
 from loadkit.replay.options import ReplayOptions
 from loadkit.replay.prepare import Prepared, prepare
 from loadkit.replay.recorder import Recorder

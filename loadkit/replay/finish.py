@@ -1,12 +1,10 @@
 """After the last request: rows for what never came back, the closed manifest, the judgement."""
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from loadkit.errors import RunError
-from loadkit.model import RequestRecord, Send
+from loadkit.model import RequestRecord
 from loadkit.records import Manifest, RunDir
 from loadkit.replay.recorder import Recorder
 from loadkit.replay.session import Ending
@@ -59,25 +57,4 @@ def missing_rows(planned: Schedule, seen: set[str], ending: Ending) -> list[Requ
         )
         for send in planned.sends
         if send.request_id not in seen and send.scheduled_s <= until_s
-    ]
-
-
-def schedule_rows(sends: Sequence[Send]) -> list[tuple[Any, ...]]:
-    """Rows of `records.SCHEDULE_SCHEMA`."""
-    return [
-        (
-            s.request_id,
-            s.scheduled_s,
-            s.lane,
-            s.prompt_tokens,
-            s.output_tokens,
-            s.tenant,
-            s.session,
-            s.turn,
-            s.parent_id,
-            s.think_s,
-            s.deadline_s,
-            s.priority,
-        )
-        for s in sends
     ]

@@ -1,7 +1,5 @@
 """Before the first request: read the trace, look at the target, learn how long its prompts are."""
 
-import os
-import platform
 import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +15,7 @@ from loadkit.errors import InputError, LoadkitError
 from loadkit.model import BATCH, Slo, Target, Trace
 from loadkit.observe.preflight import TargetInfo, identify, probe
 from loadkit.prompts import Calibration, PromptMaker
-from loadkit.records import Manifest
+from loadkit.records import Manifest, machine
 from loadkit.replay.options import ReplayOptions
 from loadkit.schedule import Schedule, Transforms
 
@@ -202,14 +200,4 @@ def _target(plan: Plan, info: TargetInfo) -> dict[str, Any]:
         "unknown": dict(info.unknown),
         "calibration": asdict(plan.calibration),
         "prompt_salt": plan.salt,
-    }
-
-
-def machine() -> dict[str, Any]:
-    """What a reader needs to judge the client; no host or user name."""
-    return {
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "cpus": os.cpu_count(),
-        "processor": platform.machine(),
     }

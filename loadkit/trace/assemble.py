@@ -181,10 +181,10 @@ def _statuses(source: Source, columns: dict[str, Any], count: int) -> tuple[Any,
                 f"{source.path}: status {min(unknown)[:40]!r} is not known",
                 hint=f"one of {', '.join(STATUSES)}",
             )
-    empty = pc.fill_null(
-        pc.or_kleene(pc.equal(columns["prompt_tokens"], 0), pc.equal(columns["output_tokens"], 0)),
-        False,
-    )
+    tokens = [columns[name] for name in ("prompt_tokens", "output_tokens") if name in columns]
+    empty = pa.array(np.zeros(count, bool))
+    for column in tokens:
+        empty = pc.or_(empty, pc.fill_null(pc.equal(column, 0), False))
     status = pa.nulls(count, pa.string()) if given is None else given.cast(pa.string())
     untold = pc.is_null(status)
     marked = int(pc.sum(pc.and_(empty, untold)).as_py() or 0)

@@ -18,7 +18,14 @@ from loadkit.trace.cells import Place, column_from_text
 from loadkit.trace.json_cells import json_column
 from loadkit.trace.jsonl import JsonRow
 from loadkit.trace.raw import TIME_UNITS_S, Raw, ReadOptions, as_seconds, joined
-from loadkit.trace.schema import META_KEY, REQUIRED, SCHEMA_VERSION, TRACE_SCHEMA, conform
+from loadkit.trace.schema import (
+    META_KEY,
+    REQUIRED,
+    SCHEMA_VERSION,
+    TRACE_SCHEMA,
+    conform,
+    missing_column,
+)
 from loadkit.trace.source import Source
 
 _TOKEN_ALIASES = {"input_length": "prompt_tokens", "output_length": "output_tokens"}
@@ -87,10 +94,10 @@ def _named(source: Source, found: Iterable[str], options: ReadOptions) -> Names:
     if "arrival_s" not in canonical and time is not None:
         canonical[time], rebase = "arrival_s", True
         unit_s = _TIME_ALIASES.get(time) or _asked_unit_s(source, options)
-    missing = [name for name in REQUIRED if name not in canonical.values()]
+    missing = missing_column(canonical.values())
     if missing:
         raise TraceError(
-            f"{source.path}: no {missing[0]!r} (found {', '.join(found)[:200]!r})",
+            f"{source.path}: no {missing!r} (found {', '.join(found)[:200]!r})",
             hint=f"a trace needs {', '.join(REQUIRED)}",
         )
     return Names(canonical, unit_s, rebase)
@@ -148,9 +155,9 @@ def read_parquet(source: Source, _options: ReadOptions) -> Raw:
             f"{source.path}: is Parquet, but cut short or damaged",
             hint="make or download it again",
         ) from error
-    missing = [name for name in REQUIRED if name not in table.schema.names]
+    missing = missing_column(table.schema.names)
     if missing or not table.num_rows:
-        what = f"no column {missing[0]!r}" if missing else "has no rows"
+        what = f"no column {missing!r}" if missing else "has no rows"
         raise TraceError(f"{source.path}: {what}", hint=f"a trace needs {', '.join(REQUIRED)}")
     known = [name for name in table.schema.names if name in TRACE_SCHEMA.names]
     others = [name for name in table.schema.names if name not in TRACE_SCHEMA.names]

@@ -5,7 +5,7 @@ seconds from the trace's own t0. What is true of the whole file is JSON under `M
 schema metadata: sources and their sha256, rows read, dropped and repaired, t0, generator parameters.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,9 @@ TRACE_SCHEMA = pa.schema(
         pa.field("prompt_tokens", pa.int32()),
         pa.field("output_tokens", pa.int32()),
         pa.field("max_tokens", pa.int32()),
+        pa.field(
+            "service_s", pa.float64()
+        ),  # how long it holds a slot, where that is what is known
         pa.field("cached_tokens", pa.int32()),
         pa.field("reasoning_tokens", pa.int32()),
         pa.field("token_source", _WORD),
@@ -58,6 +61,17 @@ TRACE_SCHEMA = pa.schema(
 )
 
 REQUIRED = ("arrival_s", "prompt_tokens", "output_tokens")
+SIZED_BY_TIME = ("arrival_s", "service_s")
+"""Also enough: a trace for the simulator alone. Such a trace cannot be sent."""
+
+
+def missing_column(names: Collection[str]) -> str | None:
+    """The first column that a trace with these ones lacks; None when it is complete."""
+    if set(SIZED_BY_TIME) <= set(names):
+        return None
+    return next((name for name in REQUIRED if name not in names), None)
+
+
 STATUSES = ("ok", "error", "cancelled", "proxy_cache", "unknown")
 
 

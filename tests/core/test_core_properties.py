@@ -3,14 +3,37 @@
 from dataclasses import replace
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from loadkit.core import POLICIES, EngineLimits, Policy, Scheduler, Sequence, Step, StepCost
+from loadkit.core import (
+    POLICIES,
+    EngineLimits,
+    Policy,
+    Scheduler,
+    Sequence,
+    Step,
+    StepCost,
+    parse_policy,
+)
 from loadkit.core.policies import queue_bound
 
 BOUNDED = replace(POLICIES["fcfs"], admit=queue_bound(3), drop_expired=True)
-POLICY = st.sampled_from([POLICIES["fcfs"], POLICIES["priority"], BOUNDED])
+RICH = [
+    parse_policy(text)
+    for text in (
+        "reserve:2+preempt",
+        "reserve:3blocks+preempt,victim=largest-kv",
+        "reserve:9tokens,floor=1",
+        "preempt,recovery=swap,min-run=2s,victim=most-remaining",
+        "priority,aging=3s,floor=1,preempt,victim=lowest-priority",
+        "fair,weight.t1=2,static",
+        "sjf,favour=prefill",
+        "edf,deadline,codel=4s/1s",
+        "adaptive-lifo=2s,max-wait=6s",
+    )
+]
+POLICY = st.sampled_from([POLICIES["fcfs"], POLICIES["priority"], BOUNDED, *RICH])
 PROMPT = st.integers(1, 30)
 OUTPUT = st.integers(1, 12)
 ADD = st.tuples(st.just("add"), PROMPT, OUTPUT, st.integers(0, 3), st.integers(0, 2))
@@ -42,6 +65,8 @@ class Bench:
     """A scheduler with its own books beside it."""
 
     def __init__(self, policy: Policy, limits: EngineLimits) -> None:
+        headroom = policy.headroom
+        assume(not headroom or headroom.unit != "slots" or headroom.amount < limits.max_num_seqs)
         self.scheduler = Scheduler(policy, limits)
         self.seqs: list[Sequence] = []
         self.now_s = 0.0
@@ -54,6 +79,9 @@ class Bench:
             f"r{len(self.seqs)}",
             prompt,
             output,
+            max_tokens=output,
+            lane=("interactive", "batch", "near-line", "best-effort")[(priority + family) % 4],
+            tenant=f"t{family}",
             priority=priority,
             deadline_s=self.now_s + 5,
             block_hashes=hashes,
@@ -128,7 +156,7 @@ def test_blocks_budget_and_queues_add_up_after_every_operation(
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.sampled_from([POLICIES["fcfs"], POLICIES["priority"]]),
+    st.sampled_from([POLICIES["fcfs"], POLICIES["priority"], *RICH[:2], RICH[6]]),
     LIMITS,
     st.lists(st.tuples(PROMPT, OUTPUT, st.integers(0, 3)), min_size=1, max_size=12),
 )

@@ -1,0 +1,181 @@
+"""`loadkit sim`."""
+
+import gc
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loadkit import units
+from loadkit.cli.output import print_json
+from loadkit.errors import InputError
+
+if TYPE_CHECKING:
+    from loadkit.core import Policy
+
+_ENGINE = "Engine model (token level)"
+
+
+def sim(  # noqa: PLR0913  (one parameter per flag)
+    trace: Annotated[
+        Path, typer.Argument(help="Trace in any known format (`loadkit trace show`).")
+    ],
+    *,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="P",
+            help="reserve:8+preempt; priority,aging=1h,floor=8; fifo,queue=100; or a .toml file. "
+            "Repeatable.  [default: fifo]",
+        ),
+    ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(
+            metavar="slot|token",
+            help="slot: a job holds a slot for its service time. token: the engine model, step by "
+            "step.  [default: slot where the trace has service_s, else token]",
+        ),
+    ] = None,
+    slots: Annotated[int, typer.Option(min=1, help="Slots (max_num_seqs).")] = 64,
+    horizon: Annotated[
+        str | None, typer.Option(help="Stop at this instant.  [default: when all has ended]")
+    ] = None,
+    tick: Annotated[
+        str | None, typer.Option(help="Slot level: decide on this grid only, e.g. 1s.")
+    ] = None,
+    preempt_cost: Annotated[
+        str, typer.Option(help="Slot level: slot time that an eviction costs its victim.")
+    ] = "0s",
+    batch_service: Annotated[
+        str, typer.Option(help="Slot level: 0.5x = batch jobs hold their slot half as long.")
+    ] = "1x",
+    late: Annotated[str, typer.Option(help="Bound of `late_share`.")] = "2s",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="New run directory; one in it for each of many policies."
+        ),
+    ] = None,
+    speedup: Annotated[str, typer.Option(help="2x = everything twice as fast.")] = "1x",
+    scale: Annotated[str, typer.Option(help="0.5x = half of the sessions.")] = "1x",
+    window: Annotated[str, typer.Option(help="Part of the recording, e.g. 0s:10m.")] = "0s:",
+    lane: Annotated[list[str] | None, typer.Option(help="Only this lane (repeatable).")] = None,
+    profile: Annotated[
+        str, typer.Option(help="Speed: h100-8b | steady | tiny.", rich_help_panel=_ENGINE)
+    ] = "h100-8b",
+    kv_blocks: Annotated[
+        int | None, typer.Option(help="KV cache blocks.", rich_help_panel=_ENGINE)
+    ] = None,
+    block_size: Annotated[int, typer.Option(help="Tokens a block.", rich_help_panel=_ENGINE)] = 16,
+    max_model_len: Annotated[
+        int | None, typer.Option(help="Most tokens a request.", rich_help_panel=_ENGINE)
+    ] = None,
+    max_batched_tokens: Annotated[
+        int | None, typer.Option(help="Token budget of a step.", rich_help_panel=_ENGINE)
+    ] = None,
+    chunked_prefill: Annotated[
+        bool, typer.Option(help="Compute long prompts in chunks.", rich_help_panel=_ENGINE)
+    ] = True,
+    chunk_size: Annotated[
+        int | None, typer.Option(help="Most tokens of a chunk.", rich_help_panel=_ENGINE)
+    ] = None,
+    prefix_cache: Annotated[
+        bool, typer.Option(help="Keep and share prefixes.", rich_help_panel=_ENGINE)
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Put a trace through one policy or many, in virtual time.
+
+    Example: loadkit sim day.parquet --slots 64 --policy fifo --policy reserve:8+preempt
+    """
+    from loadkit.cli.emulate import engine_limits, known
+    from loadkit.core import PROFILES
+    from loadkit.schedule import Transforms
+    from loadkit.sim import SlotOptions
+    from loadkit.simulate import SimOptions, simulate
+
+    speed = known(PROFILES, profile, "profile")
+    options = SimOptions(
+        trace=trace,
+        policies=[read_policy(text) for text in policy or ["fifo"]],
+        level=_level(level),
+        slots=SlotOptions(
+            slots=slots,
+            tick_s=None if tick is None else _positive(tick, "--tick"),
+            preempt_cost_s=units.duration_s(preempt_cost),
+            horizon_s=None if horizon is None else _positive(horizon, "--horizon"),
+        ),
+        limits=engine_limits(
+            slots=slots,
+            kv_blocks=kv_blocks or speed.kv_blocks,
+            block_tokens=block_size,
+            max_model_len=max_model_len,
+            budget=max_batched_tokens,
+            chunk_tokens=chunk_size,
+            chunked=chunked_prefill,
+            prefix_cache=prefix_cache,
+        ),
+        cost=speed.cost,
+        transforms=Transforms(
+            speedup=units.factor(speedup),
+            scale=units.factor(scale),
+            window_s=units.window_s(window),
+            lanes=tuple(lane or ()),
+        ),
+        batch_service=units.factor(batch_service),
+        late_s=units.duration_s(late),
+        output=output,
+        command=sys.argv,
+    )
+    gc.disable()  # nothing here is cyclic, and looking for cycles costs a third of the time
+    policies = simulate(options, lambda text: typer.echo(text, err=True))
+    if as_json:
+        print_json({"policies": policies})
+        return
+    _print_table(policies, late)
+
+
+def read_policy(text: str) -> "Policy":
+    """A policy string, or the TOML file of that name. Raises InputError."""
+    from loadkit.core import PolicyError, parse_policy, policy_from_toml
+
+    try:
+        if text.endswith(".toml"):
+            path = Path(text)
+            return policy_from_toml(path.read_text("utf-8"), path.stem)
+        return parse_policy(text)
+    except PolicyError as error:
+        raise InputError(f"policy {text!r}: {error}", hint=error.hint) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{text}: cannot be read ({error})", hint="check the path") from error
+
+
+def _level(text: str | None) -> Any:
+    if text not in (None, "slot", "token"):
+        raise InputError(f"unknown level {text!r}", hint="slot or token")
+    return text
+
+
+def _positive(text: str, flag: str) -> float:
+    seconds = units.duration_s(text)
+    if seconds <= 0:
+        raise InputError(f"{flag} {text} is not above 0", hint=f"for example {flag} 1s")
+    return seconds
+
+
+def _print_table(policies: list[dict[str, Any]], late: str) -> None:
+    from rich.console import Console
+
+    from loadkit.cli.sim_view import policy_table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 140
+    console.print(policy_table(policies, late))
+    for numbers in policies:
+        for warning in numbers["warnings"]:
+            console.print(f"{numbers['policy']}: {warning}", markup=False)
+        if run := numbers.get("run"):
+            console.print(f"{numbers['policy']}: {run}", markup=False)

@@ -1,0 +1,126 @@
+"""The slot pool on virtual time: from one event to the next, exact, at a cost linear in requests.
+
+At one instant arrivals join, jobs that are through leave, then the pool decides. With a tick, all
+instants lie on its grid: this is then the program that visits every tick, without the idle ones.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from loadkit.core import Job, Policy, SlotPool
+from loadkit.core.counted import Counted, CountedRules, is_plain, run_counted
+from loadkit.core.orders import by_priority
+from loadkit.sim.outcomes import Floats, Ints, Outcomes, State, of_jobs
+from loadkit.sim.workload import Workload, on_grid, snapped
+
+_INF = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOptions:
+    slots: int = 64
+    tick_s: float | None = None
+    """None = continuous time."""
+    preempt_cost_s: float = 0.0
+    """Slot time that an evicted job needs on top of its rest."""
+    horizon_s: float | None = None
+    """What happens at or after this instant is not simulated; None = until everything has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotResult:
+    policy: Policy
+    options: SlotOptions
+    workload: Workload
+    outcomes: Outcomes
+    busy_slot_s: float
+    """Integral of busy slots over time."""
+    end_s: float
+
+    @property
+    def preemptions(self) -> int:
+        return int(self.outcomes.preemptions.sum())
+
+    @property
+    def slot_use(self) -> float:
+        """Busy share of all slots, 0..1, counted after the decisions of each instant."""
+        return self.busy_slot_s / (self.options.slots * self.end_s) if self.end_s else 0.0
+
+
+def simulate_slots(workload: Workload, policy: Policy, options: SlotOptions) -> SlotResult:
+    """Raises ValueError where the policy needs what a slot pool does not have."""
+    if is_plain(policy) and workload.is_plain and _leaves_a_slot(policy, options):
+        return by_counting(workload, policy, options)
+    return by_jobs(workload, policy, options)
+
+
+def _leaves_a_slot(policy: Policy, options: SlotOptions) -> bool:
+    return policy.headroom is None or policy.headroom.amount < options.slots
+
+
+def by_jobs(workload: Workload, policy: Policy, options: SlotOptions) -> SlotResult:
+    """Any policy: every job is looked at."""
+    tick_s = options.tick_s
+    pool = SlotPool(policy, options.slots, options.preempt_cost_s, snapped(tick_s))
+    jobs = workload.jobs(tick_s)
+    busy_slot_s, end_s = _run(pool, jobs, options.horizon_s or _INF)
+    return SlotResult(policy, options, workload, of_jobs(jobs), busy_slot_s, end_s)
+
+
+def _run(pool: SlotPool, jobs: list[Job], horizon_s: float) -> tuple[float, float]:
+    """Integral of busy slots, and the instant the simulation ended at."""
+    slots, total, arrived = pool.slots, len(jobs), 0
+    busy_slot_s = now_s = 0.0
+    next_arrival_s = jobs[0].arrival_s if jobs else _INF
+    while True:
+        next_end_s = pool.next_end_s
+        next_s = min(next_arrival_s, next_end_s)
+        if next_s >= horizon_s or next_s == _INF:
+            break
+        busy_slot_s += (slots - pool.free) * (next_s - now_s)
+        now_s = next_s
+        if next_end_s == now_s:
+            pool.leave_ended(now_s)
+        while next_arrival_s == now_s:
+            pool.arrive(jobs[arrived], now_s)
+            arrived += 1
+            next_arrival_s = jobs[arrived].arrival_s if arrived < total else _INF
+        pool.decide(now_s)
+    end_s = now_s if horizon_s == _INF else horizon_s
+    return busy_slot_s + (slots - pool.free) * (end_s - now_s), end_s
+
+
+def by_counting(workload: Workload, policy: Policy, options: SlotOptions) -> SlotResult:
+    """Plain policies over plain work; never another result than `by_jobs`."""
+    tick_s = options.tick_s
+    arrival_s = on_grid(workload.arrival_s, tick_s)
+    by_lane = policy.order is by_priority
+    batch = workload.is_batch if by_lane else np.zeros(len(workload), bool)
+    rows = np.argsort(batch, kind="stable")  # urgent first, each class in arrival order
+    rules = CountedRules(
+        slots=options.slots,
+        reserve=policy.headroom.amount if policy.headroom else 0,
+        preempt=policy.preemption is not None,
+        recovery_s=options.preempt_cost_s,
+        horizon_s=options.horizon_s or _INF,
+        snap=snapped(tick_s),
+    )
+    service_s = on_grid(workload.service_s, tick_s)[rows].tolist()
+    done = run_counted(arrival_s[rows].tolist(), service_s, int((~batch).sum()), rules)
+    outcomes = _in_arrival_order(done, rows, arrival_s, rules.horizon_s)
+    return SlotResult(policy, options, workload, outcomes, done.busy_slot_s, done.now_s)
+
+
+def _in_arrival_order(done: Counted, rows: Ints, arrival_s: Floats, horizon_s: float) -> Outcomes:
+    start_s, end_s = np.empty(len(rows)), np.empty(len(rows))
+    start_s[rows], end_s[rows] = np.array(done.start_s, float), np.array(done.end_s, float)
+    preemptions = np.zeros(len(rows), np.int64)
+    preemptions[rows[list(done.evictions)]] = list(done.evictions.values())
+    state = np.select(
+        [~np.isnan(end_s), arrival_s >= horizon_s, np.isnan(start_s)],
+        [State.FINISHED, State.NEW, State.WAITING],
+        State.RUNNING,
+    )
+    state[rows[done.waiting]] = State.WAITING
+    return Outcomes(arrival_s, start_s, end_s, state, preemptions)
