@@ -162,10 +162,10 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         transforms=transforms,
         slos=slos,
         workers=workers,
-        timeout_s=units.duration_s(timeout),
+        timeout_s=_positive("--timeout", timeout),
         max_in_flight=max_in_flight,
         retries=retries,
-        max_send_lag_s=units.duration_s(max_send_lag),
+        max_send_lag_s=_positive("--max-send-lag", max_send_lag),
         metrics_urls=tuple(metrics_url or ()),
         scrape=scrape,
         web_port=web,
@@ -233,6 +233,15 @@ def _recorded_command(arguments: list[str]) -> tuple[str, ...]:
         hidden = f"{name}: ***" if colon and "$" not in value else text
         told.append(f"{flag}={hidden}" if flag else hidden or argument)
     return tuple(told)
+
+
+def _positive(flag: str, text: str) -> float:
+    value_s = units.duration_s(text)
+    if value_s <= 0:
+        raise InputError(
+            f"{flag} {text} leaves no time at all", hint="give a longer one: 500ms, 10m"
+        )
+    return value_s
 
 
 def _headers(texts: list[str] | tuple[()]) -> dict[str, str]:

@@ -42,7 +42,7 @@ class Conductor:
         plan = Plan.from_wire(frame["plan"])
         self._wait_for(self._hello)
         for index, node in enumerate(sorted(self._hello, key=lambda n: self._hello[n])):
-            share = plan.share(shard(plan.sends, len(self._hello))[index], len(self._hello))
+            share = plan.share(shard(plan.sends, len(self._hello))[index], index, len(self._hello))
             self._say("share", share.to_wire(), node)
         self._wait_for(self._ready)
         now = Anchor.now()

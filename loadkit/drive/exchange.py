@@ -43,6 +43,7 @@ class RequestWriter:
         )
         self._headers = {
             "Accept": "text/event-stream" if plan.target.stream else "application/json",
+            "Accept-Encoding": "identity",
             **request_headers(plan.target, os.environ),
         }
         self._templates = {

@@ -25,10 +25,12 @@ class Plan:
     retries: int = 0
     """Further attempts after a refusal, each a row of its own."""
 
-    def share(self, sends: Sequence[Send], of_workers: int) -> "Plan":
-        """The part of the plan for one of several workers."""
+    def share(self, sends: Sequence[Send], worker: int, of_workers: int) -> "Plan":
+        """The part of the plan for one of several workers; the shares of the cap add up to it."""
         cap = self.max_in_flight
-        return replace(self, sends=sends, max_in_flight=cap and -(-cap // of_workers))
+        if cap is not None:
+            cap = cap // of_workers + (worker < cap % of_workers)
+        return replace(self, sends=sends, max_in_flight=cap)
 
     def to_wire(self) -> dict[str, Any]:
         """A map of msgpack values."""

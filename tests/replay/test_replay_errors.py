@@ -65,6 +65,7 @@ def test_a_trace_that_is_not_there(replay: Replay, tmp_path: Path) -> None:
         (["--speedup", "10"], "'10'"),
         (["--window", "10m"], "'10m'"),
         (["--timeout", "5"], "'5'"),
+        (["--timeout", "0s"], "--timeout"),
         (["--slo", "interactive:ttft:500ms"], "SLO"),
         (["--lane", "night"], "night"),
         (["--slo", "night:ttft:p99:1s"], "night"),
