@@ -40,3 +40,10 @@ class TargetError(LoadkitError):
     """The target cannot be reached, or broke the connection before it could be measured."""
 
     exit_code = 4
+
+
+def printable(text: str) -> str:
+    """Text with its control characters escaped, lines kept: names in it come from traces and servers."""
+    return "".join(
+        c if c.isprintable() or c in "\n\u00a0\u202f" else f"\\x{ord(c):02x}" for c in text
+    )

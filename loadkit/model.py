@@ -193,6 +193,8 @@ class ServerMetric(StrEnum):
     KV_BLOCK_TOKENS = "kv_block_tokens"
     CLOCK_LATENESS_S = "clock_lateness_s"
     """The emulator's own: how late its last step ended against its schedule."""
+    CLOCK_LATENESS_MAX_S = "clock_lateness_max_s"
+    """The emulator's own: the largest such lateness since it started."""
     SCRAPE_OK = "scrape_ok"
     """1 = the sample at this instant was taken, 0 = the scrape failed: the gap is then known as a gap."""
     # A worker of ours, engine = "loadkit", target = "worker-<n>".
@@ -243,7 +245,8 @@ class Target:
     """Name of the adapter in `engines.ENGINES`; None = detect."""
     api_key_env: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Extra request headers; `$NAME` in a value stands for an environment variable."""
+    """Extra request headers. In a value `$NAME` stands for an environment variable, and `{lane}`,
+    `{tenant}`, `{priority}` and `{deadline_s}` for what the request has."""
     lane_headers: bool = True
     """Send lane, tenant, priority and deadline as `X-Loadkit-*` headers."""
     ca_file: str | None = None

@@ -70,12 +70,17 @@ def build(trace: Trace, transforms: Transforms) -> Schedule:
     rows = _sendable(rows, dropped)
     rows = _link_turns(rows)
     rows, orphans = _adopt_orphans(rows)
+    rows, cycles = _break_cycles(rows)
     rows = _scaled(rows, transforms.scale, transforms.seed)
     sends = [_send(row, transforms.speedup) for row in sorted(rows, key=lambda r: r.arrival_s)]
     if not sends:
         raise InputError("nothing is left to send", hint=_why_empty(trace, transforms, dropped))
     recorded_s = sends[-1].scheduled_s * transforms.speedup
-    notes = {"orphan turns sent as first turns": orphans} if orphans else {}
+    counted = {
+        "orphan turns sent as first turns": orphans,
+        "turns that waited for each other in a circle, one sent as a first turn": cycles,
+    }
+    notes = {what: n for what, n in counted.items() if n}
     return Schedule(tuple(sends), transforms, recorded_s, dict(dropped), notes)
 
 
@@ -197,6 +202,25 @@ def _adopt_orphans(rows: Rows) -> tuple[Rows, int]:
         row if row.parent_id in present else row._replace(parent_id=None, think_s=None)
         for row in rows
     ], orphans
+
+
+def _break_cycles(rows: Rows) -> tuple[Rows, int]:
+    """Turns that wait for one another in a circle would never go out: one of them goes first."""
+    parent_of = {row.request_id: row.parent_id for row in rows}
+    reached: dict[str, int] = {}
+    freed: set[str] = set()
+    for number, row in enumerate(rows):
+        name: str | None = row.request_id
+        while name is not None and name not in reached:
+            reached[name] = number
+            name = parent_of[name]
+        if name is not None and reached[name] == number:
+            freed.add(name)
+            parent_of[name] = None
+    return [
+        row._replace(parent_id=None, think_s=None) if row.request_id in freed else row
+        for row in rows
+    ], len(freed)
 
 
 def _scaled(rows: Rows, scale: float, seed: int) -> Rows:

@@ -1,5 +1,6 @@
 """Units in values (`500ms`, `2x`, `8rps`, `10m`): where text becomes a number with a unit."""
 
+import math
 import re
 
 from loadkit.errors import InputError
@@ -15,13 +16,16 @@ def duration_s(text: str) -> float:
     parts = re.findall(_NUMBER + r"(ns|us|ms|s|m|h|d)", text.strip())
     if not parts or "".join(number + unit for number, unit in parts) != text.strip():
         raise InputError(f"{text!r} is not a duration", hint="write a unit: 500ms, 10s, 10m, 1h30m")
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if seconds == math.inf:
+        raise InputError(f"{text!r} is not a duration", hint="it is longer than any number")
+    return seconds
 
 
 def factor(text: str) -> float:
     """`2x`, `0.5x` → a positive factor. Raises InputError."""
     match = re.fullmatch(_NUMBER + "x", text.strip())
-    if not match or float(match[1]) <= 0:
+    if not match or not 0 < float(match[1]) < math.inf:
         raise InputError(f"{text!r} is not a factor", hint="write it with an x: 2x, 0.5x")
     return float(match[1])
 

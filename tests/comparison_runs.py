@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from synthetic_run import TARGET, answered, sample, write_run
-
 from loadkit.model import MetricSample, RequestRecord, ServerMetric
 from loadkit.records import RunDir
+from synthetic_run import TARGET, answered, sample, write_run
 
 REQUESTS, JOBS, SLOTS = 100, 20, 10
 

@@ -1,6 +1,7 @@
 """Runs on disk → small dataclasses. Reads files alone and can reach no driver and no server."""
 
 from loadkit.analysis.as_json import to_json
+from loadkit.analysis.failures import Failure
 from loadkit.analysis.lanes import LaneSummary
 from loadkit.analysis.ledger import LedgerLine
 from loadkit.analysis.littles_law import LittlesLaw
@@ -14,6 +15,7 @@ from loadkit.analysis.validity import Check, Validity
 __all__ = [
     "METRICS",
     "Check",
+    "Failure",
     "LaneSeries",
     "LaneSummary",
     "LedgerLine",

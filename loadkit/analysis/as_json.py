@@ -27,6 +27,8 @@ def to_json(summary: RunSummary) -> dict[str, Any]:
         "without_row": summary.missing,
         "lanes": {lane.lane: _lane(lane) for lane in summary.lanes},
         "tenants": [{"lane": t.lane, "tenant": t.tenant, **_lane(t)} for t in summary.tenants],
+        "failures": [asdict(failure) for failure in summary.failures],
+        "events": [dict(event) for event in summary.manifest.events],
         "slos": [_slo(result) for result in summary.slos],
         "send_lag_s": _quantiles(summary.send_lag),
         "preemptions": summary.preemptions.total,

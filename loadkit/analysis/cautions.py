@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from loadkit.analysis import samples
+from loadkit.analysis import samples, text
 from loadkit.analysis.facts import Facts
 from loadkit.analysis.metrics import counted_by_server
 from loadkit.analysis.validity import Check
@@ -21,7 +21,7 @@ _LATE_CLOCK_S = 0.05
 def cautions(facts: Facts) -> list[Check]:
     answered = facts.offered[facts.offered["status"] == "ok"]
     found = ((name, find(answered, facts)) for name, find in _FINDERS.items())
-    return [Check(name, "warning", text) for name, text in found if text]
+    return [Check(name, "warning", told) for name, told in found if told]
 
 
 def _nothing_answered(answered: pd.DataFrame, facts: Facts) -> str | None:
@@ -126,11 +126,17 @@ def _no_worker_samples(_: pd.DataFrame, facts: Facts) -> str | None:
 
 
 def _emulator_late(_: pd.DataFrame, facts: Facts) -> str | None:
-    late = samples.of(facts.server, ServerMetric.CLOCK_LATENESS_S)["value"]
-    if late.empty or late.quantile(0.99) <= _LATE_CLOCK_S:
+    """A stall between two scrapes shows in the largest lateness alone, which never falls again."""
+    told = samples.of(facts.server, ServerMetric.CLOCK_LATENESS_MAX_S).sort_values("t_s")
+    largest = told.groupby("target")["value"].agg(["first", "last"])
+    rose = largest.loc[largest["last"] > largest["first"], "last"]
+    seen = samples.of(facts.server, ServerMetric.CLOCK_LATENESS_S)["value"]
+    peak_s = max((float(value) for value in (*rose, *seen)), default=0.0)
+    if peak_s <= _LATE_CLOCK_S:
         return None
     return (
-        f"the emulator's own clock was {late.quantile(0.99):.3f} s late (p99): it was short of CPU"
+        f"the emulator fell behind its own clock, by {text.seconds(peak_s)} at the worst (bound "
+        f"{text.seconds(_LATE_CLOCK_S)}): it was short of CPU"
     )
 
 

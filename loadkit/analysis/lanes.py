@@ -143,10 +143,11 @@ def time_parts(answered: pd.DataFrame) -> dict[str, float]:
     to_first = METRICS["ttft_sent"].of(answered)
     tail = answered["finished_s"] - answered["last_token_s"]
     told = answered["queue_wait_s"] + answered["prefill_s"]
-    parts = {"send lag": lag, "to first token": to_first, "decode": decode, "end of stream": tail}
+    ours = {"send lag": lag, "connect": answered["connect_s"].fillna(0.0)}
+    parts = {**ours, "to first token": to_first, "decode": decode, "end of stream": tail}
     if told.notna().any():
         parts = {
-            "send lag": lag,
+            **ours,
             "queue wait": answered["queue_wait_s"],
             "prefill": answered["prefill_s"],
             "network and rest": to_first - told,

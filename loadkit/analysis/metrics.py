@@ -39,8 +39,9 @@ def _ttft_sent(r: Frame) -> Column:
 
 
 def _send_lag(r: Frame) -> Column:
-    """A retry is late on purpose, so only first attempts tell."""
-    return (r["sent_s"] - r["scheduled_s"]).where(r["attempt"] == 0)
+    """A retry is late on purpose, so only first attempts tell. A slow accept is the server's doing."""
+    late_s = r["sent_s"] - r["scheduled_s"] - r["connect_s"].fillna(0.0)
+    return late_s.clip(lower=0.0).where(r["attempt"] == 0)
 
 
 def _tpot(r: Frame) -> Column:
@@ -79,7 +80,7 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "send_lag", "send lag", "s", "lower",
-            "sent - scheduled",
+            "sent - scheduled - time to open a connection for it",
             "How late the load generator itself was. Large values make a run invalid.",
             _send_lag,
         ),

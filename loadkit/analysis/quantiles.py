@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Values = NDArray[np.floating]
 
 FEW_SAMPLES = 100
-"""Below this many values the p99 is the largest or second largest of them."""
+"""Below this many values the p99 is the largest of them; from here to 199 the second largest."""
 
 
 class Quantiles(NamedTuple):

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from loadkit.analysis import text
 from loadkit.analysis.facts import Facts
 from loadkit.analysis.metrics import METRICS
 from loadkit.analysis.quantiles import quantile
@@ -40,7 +41,7 @@ def slos_of(manifest_slos: tuple[Mapping[str, Any], ...]) -> list[Slo]:
 
 
 def slo_text(slo: Slo) -> str:
-    return f"{slo.lane} {METRICS[slo.metric].title} p{slo.quantile * 100:g} ≤ {slo.threshold_s * 1e3:g} ms"
+    return f"{slo.lane} {METRICS[slo.metric].title} p{slo.quantile * 100:g} ≤ {text.seconds(slo.threshold_s)}"
 
 
 def judge(facts: Facts, slo: Slo) -> SloResult:

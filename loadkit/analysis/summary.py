@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from loadkit.analysis import lanes, samples, slo
 from loadkit.analysis.cautions import cautions
 from loadkit.analysis.facts import Facts, load
+from loadkit.analysis.failures import Failure, failures
 from loadkit.analysis.lanes import LaneSummary
 from loadkit.analysis.ledger import LedgerLine, ledger
 from loadkit.analysis.littles_law import LittlesLaw, littles_law
@@ -70,6 +71,7 @@ class RunSummary:
     lanes: tuple[LaneSummary, ...]
     tenants: tuple[LaneSummary, ...]
     tenants_left_out: int
+    failures: tuple[Failure, ...]
     slos: tuple[SloResult, ...]
     send_lag: Quantiles
     preemptions: Preemptions
@@ -105,6 +107,7 @@ def summarize(run: RunDir) -> RunSummary:
         lanes=tuple(per_lane),
         tenants=tuple(per_tenant),
         tenants_left_out=facts.offered.groupby("lane")["tenant"].nunique().sum() - len(per_tenant),
+        failures=tuple(failures(facts)),
         slos=tuple(slo.judge(facts, s) for s in slo.slos_of(facts.manifest.slos)),
         send_lag=send_lag(facts),
         preemptions=preemptions_of(facts),

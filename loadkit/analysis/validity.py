@@ -4,13 +4,13 @@
 the numbers with this in mind. Errors, refusals and slowness of the server are results, never a verdict.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from loadkit.analysis import samples
+from loadkit.analysis import samples, text
 from loadkit.analysis.facts import Facts
 from loadkit.analysis.ledger import LedgerLine
 from loadkit.analysis.metrics import METRICS
@@ -56,13 +56,13 @@ def checks_of_the_generator(facts: Facts) -> list[Check]:
         _delivered(facts),
         _not_sent(facts),
         _send_lag(facts),
-        _worker(facts, ServerMetric.WORKER_CPU_RATIO, MAX_CPU_RATIO, "worker CPU", "{:.0%}"),
+        _worker(facts, ServerMetric.WORKER_CPU_RATIO, MAX_CPU_RATIO, "worker CPU", text.share),
         _worker(
             facts,
             ServerMetric.WORKER_CPU_WAIT_RATIO,
             MAX_CPU_WAIT_RATIO,
             "worker wait for CPU",
-            "{:.0%}",
+            text.share,
             over="warning",  # what it costs shows as lag, and that has bounds of its own
         ),
         _worker(
@@ -70,7 +70,7 @@ def checks_of_the_generator(facts: Facts) -> list[Check]:
             ServerMetric.WORKER_LOOP_LAG_S,
             _lag_bound_s(facts),
             "worker loop lag",
-            "{:.3f} s",
+            text.seconds,
         ),
         _workers_alive(facts),
     ]
@@ -89,22 +89,24 @@ def _emulator_on_time(facts: Facts) -> list[Check]:
     rows = samples.of(facts.server, ServerMetric.CLOCK_LATENESS_S)
     if rows.empty:
         return []
-    return [_often_over(rows, MAX_SEND_LAG_S, "emulator lateness", "{:.3f} s", "invalid")]
+    return [_often_over(rows, MAX_SEND_LAG_S, "emulator lateness", text.seconds, "invalid")]
 
 
 def _ended(facts: Facts) -> Check:
     state, why = facts.manifest.state, facts.manifest.ended_why or "no reason given"
     if state == "running":
-        text = (
+        found = (
             f"the run was never ended: its command was killed, the last row is from {facts.end_s:.1f} s "
             "(or it is still running)"
         )
-        return Check("run ended", "invalid", text)
+        return Check("run ended", "invalid", found)
     if state == "failed":
         return Check("run ended", "invalid", f"the run failed at {facts.end_s:.1f} s: {why}")
     if state == "stopped":
-        text = f"the run was stopped at {facts.end_s:.1f} s ({why}): it speaks for what came before"
-        return Check("run ended", "warning", text)
+        found = (
+            f"the run was stopped at {facts.end_s:.1f} s ({why}): it speaks for what came before"
+        )
+        return Check("run ended", "warning", found)
     return Check("run ended", "ok", f"ended by itself after {facts.end_s:.1f} s: {why}")
 
 
@@ -135,12 +137,12 @@ def _not_sent(facts: Facts) -> Check:
     by_parent = why.str.contains("parent", case=False)
     ours = why[~by_parent].value_counts()
     if ours.empty:
-        text = f"{len(dropped)} follow-up turns were never sent because their parent failed"
-        return Check("nothing held back", "warning", text)
+        found = f"{len(dropped)} follow-up turns were never sent because their parent failed"
+        return Check("nothing held back", "warning", found)
     texts = "; ".join(f"{n} x {reason}" for reason, n in ours.head(3).items())
     share = ours.sum() / len(facts.offered)
-    text = f"{ours.sum()} requests ({share:.1%}) were never sent by the client: {texts}"
-    return Check("nothing held back", "invalid", text)
+    found = f"{ours.sum()} requests ({share:.1%}) were never sent by the client: {texts}"
+    return Check("nothing held back", "invalid", found)
 
 
 def _lag_bound_s(facts: Facts) -> float:
@@ -155,8 +157,11 @@ def _send_lag(facts: Facts) -> Check:
     lag, bound_s = send_lag(facts), _lag_bound_s(facts)
     if lag.p99 is None:
         return Check("send lag", "unknown", "no request was sent")
-    text = f"send lag p99 {lag.p99 * 1e3:.1f} ms, bound {bound_s * 1e3:g} ms (max {lag.max or 0:.3f} s)"
-    return Check("send lag", "invalid" if lag.p99 > bound_s else "ok", text)
+    found = (
+        f"send lag p99 {text.seconds(lag.p99)}, bound {text.seconds(bound_s)} "
+        f"(max {text.seconds(lag.max or 0.0)})"
+    )
+    return Check("send lag", "invalid" if lag.p99 > bound_s else "ok", found)
 
 
 def _worker(
@@ -164,7 +169,7 @@ def _worker(
     name: ServerMetric,
     bound: float,
     what: str,
-    form: str,
+    form: Callable[[float], str],
     over: Literal["invalid", "warning"] = "invalid",
 ) -> Check:
     """Over the bound in more than a tenth of the samples of any one worker."""
@@ -172,17 +177,21 @@ def _worker(
 
 
 def _often_over(
-    rows: pd.DataFrame, bound: float, what: str, form: str, verdict: Literal["invalid", "warning"]
+    rows: pd.DataFrame,
+    bound: float,
+    what: str,
+    form: Callable[[float], str],
+    verdict: Literal["invalid", "warning"],
 ) -> Check:
     if rows.empty:
         return Check(what, "unknown", f"{what}: not recorded")
     over = (rows["value"] > bound).groupby(rows["target"]).mean()
     worst, share, peak = over.idxmax(), float(over.max()), float(rows["value"].max())
-    text = (
-        f"{what} over {form.format(bound)} in {share:.0%} of the samples of {worst}, bound "
-        f"{MAX_SHARE_OF_SAMPLES:.0%} (peak {form.format(peak)})"
+    found = (
+        f"{what} over {form(bound)} in {share:.0%} of the samples of {worst}, bound "
+        f"{MAX_SHARE_OF_SAMPLES:.0%} (peak {form(peak)})"
     )
-    return Check(what, verdict if share > MAX_SHARE_OF_SAMPLES else "ok", text)
+    return Check(what, verdict if share > MAX_SHARE_OF_SAMPLES else "ok", found)
 
 
 def _events(facts: Facts, *words: str) -> list[str]:
@@ -212,8 +221,8 @@ def _not_restarted(facts: Facts) -> Check:
             "target kept running", "invalid", "the target was restarted: " + "; ".join(told)
         )
     if facts.server.empty:
-        text = "the target told no metrics: a restart would not be seen"
-        return Check("target kept running", "unknown", text)
+        found = "the target told no metrics: a restart would not be seen"
+        return Check("target kept running", "unknown", found)
     return Check("target kept running", "ok", "no counter went down")
 
 
@@ -221,10 +230,10 @@ def _balances(line: LedgerLine) -> Check:
     name = f"ledger: {line.name.replace('_', ' ')}"
     if line.verdict == "unknown":
         return Check(name, "unknown", f"{name}: {line.explanation}")
-    text = f"{name}: client {line.client:,}, server {line.server:,}"
+    found = f"{name}: client {line.client:,}, server {line.server:,}"
     if line.verdict == "equal":
-        return Check(name, "ok", text)
-    text += f" ({line.difference:+,d}: {line.explanation})"
+        return Check(name, "ok", found)
+    found += f" ({line.difference:+,d}: {line.explanation})"
     if line.verdict == "explained":
-        return Check(name, "ok", text)
-    return Check(name, "invalid" if line.name in _COUNTED_IN_LEDGER else "warning", text)
+        return Check(name, "ok", found)
+    return Check(name, "invalid" if line.name in _COUNTED_IN_LEDGER else "warning", found)

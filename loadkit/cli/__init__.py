@@ -2,13 +2,16 @@
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from loadkit import __version__
 from loadkit.cli import compare, demo, emulate, replay, report, trace
-from loadkit.errors import LoadkitError
+from loadkit.errors import LoadkitError, printable
+
+UsageError: Any = typer.BadParameter.__base__
+"""Typer carries its own Click and does not name this class."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,16 +47,43 @@ def _loadkit(
     """
 
 
+def _usage(error: Any) -> tuple[str, str]:
+    """What was wrong with the command line, and where its help is."""
+    words = " ".join(error.format_message().split())
+    problem, _, meant = words.partition(" Did you mean ")
+    command = error.ctx.command_path if error.ctx else "loadkit"
+    also = f"did you mean {meant} " if meant else ""
+    return problem, f"{also}see `{command} --help`"
+
+
+def _fail(message: str, hint: str, code: int) -> NoReturn:
+    typer.echo(f"loadkit: {printable(message)}", err=True)
+    if hint:
+        typer.echo(f"  hint: {printable(hint)}", err=True)
+    sys.exit(code)
+
+
+def _open_standard_streams() -> None:
+    """A stream that was closed for us (`2>&-`) becomes /dev/null: no other file may take its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+
+
 def main() -> None:
-    """Run the command line; a LoadkitError ends in two lines and its exit code."""
+    """Run the command line; every error that a user can act on ends in two lines and its exit code."""
+    _open_standard_streams()
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
     except LoadkitError as error:
-        typer.echo(f"loadkit: {error.message}", err=True)
-        if error.hint:
-            typer.echo(f"  hint: {error.hint}", err=True)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+        _fail(error.message, error.hint, error.exit_code)
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message())
+            sys.exit(2)
+        _fail(*_usage(error), 2)
+    except (typer.Abort, KeyboardInterrupt):
         typer.echo("loadkit: interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone: nothing to say to it

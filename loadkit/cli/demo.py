@@ -15,7 +15,7 @@ def demo(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Result as JSON on stdout.")] = False,
 ) -> None:
-    r"""Replay a synthetic day against the embedded engine, and report.
+    """Replay a synthetic day against the embedded engine, and report.
 
     Two lanes, compressed to under a minute; nothing leaves this machine.
 

@@ -25,8 +25,9 @@ def describe_plan(planned: Schedule) -> str:
     for lane, rates in curves.items():
         bars = "".join(_BARS[round(8 * rate / max(rates.max(), 1e-9))] for rate in rates)
         count = totals["lanes"][lane]
-        lines.append(f"{lane:<{width}}  {bars}  {count:,} requests, peak {rates.max():.2f}/s")
+        lines.append(f"{lane:<{width}}  {bars}  {count:,} requests, up to {rates.max():.2f}/s")
     lines.append(f"{'':<{width}}  0 s{_time(edges[-1]):>{len(edges) - 4}}")
+    lines.append(f"{'':<{width}}  each mark is {_time(edges[1])}")
     lines += [f"not sent: {n:,} × {why}" for why, n in totals["dropped"].items()]  # noqa: RUF001
     lines += [f"note: {n:,} {what}" for what, n in totals["notes"].items()]
     return "\n".join([*lines, "dry run: nothing was sent"])

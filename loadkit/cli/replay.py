@@ -1,5 +1,6 @@
 """`loadkit replay`: the main job."""
 
+import contextlib
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -9,8 +10,8 @@ import typer
 
 from loadkit import units
 from loadkit.cli.output import print_json
-from loadkit.errors import InputError, LoadkitError
-from loadkit.model import Target
+from loadkit.errors import InputError, LoadkitError, RunError, printable
+from loadkit.model import Slo, Target
 
 _SECRET_HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key", "cookie")
 
@@ -70,7 +71,8 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
     header: Annotated[
         list[str] | None,
         typer.Option(
-            help="Extra request header, 'Name: value'; $VAR is taken from the environment."
+            help="Extra request header, 'Name: value'; $VAR comes from the environment, {lane} {tenant} "
+            "{priority} {deadline_s} from the request (repeatable)."
         ),
     ] = None,
     lane_headers: Annotated[
@@ -102,6 +104,8 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         int,
         typer.Option(
             "--web",
+            min=0,
+            max=65535,
             metavar="PORT",
             help="Show Locust's own web interface on this loopback port while it runs.",
         ),
@@ -112,14 +116,14 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
     json: Annotated[bool, typer.Option("--json", help="Result as JSON on stdout.")] = False,
     attached: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> None:
-    r"""Replay a trace against a live server and write down what happened.
+    """Replay a trace against a live server and write down what happened.
 
     Open loop: every request goes out at its instant, however slow the server is, and latency counts
     from that instant. Interactive and batch lanes run together.
 
     \b
     Example:
-      loadkit replay traces/diurnal-demo.parquet --target http://127.0.0.1:8000 \
+      loadkit replay traces/diurnal-demo.parquet --target http://127.0.0.1:8000 \\
         --speedup 10x --slo interactive:ttft:p99:500ms -o runs/first
 
     Exit codes: 0 done, 1 an SLO failed, 2 bad usage or input, 3 run invalid, 4 target unreachable.
@@ -135,8 +139,9 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         lanes=tuple(lane or ()),
         seed=seed,
     )
+    slos = tuple(units.slo(text) for text in slo or ())
     if dry_run:
-        _dry_run(trace, trace_format, transforms, json)
+        _dry_run(trace, trace_format, transforms, slos, json)
         return
     options = ReplayOptions(
         trace=trace,
@@ -155,7 +160,7 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         ),
         output=output or default_output(trace.name.partition(".")[0]),
         transforms=transforms,
-        slos=tuple(units.slo(text) for text in slo or ()),
+        slos=slos,
         workers=workers,
         timeout_s=units.duration_s(timeout),
         max_in_flight=max_in_flight,
@@ -167,7 +172,7 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         attached=attached,
         command=_recorded_command(sys.argv[1:]),
     )
-    summary, error = run_replay(options, say=lambda text: typer.echo(text, err=True))
+    summary, error = run_replay(options, say=_say)
     finish(summary, error, json=json, attached=attached)
 
 
@@ -176,21 +181,30 @@ def finish(summary: Any, error: LoadkitError | None, *, json: bool, attached: bo
     from loadkit.analysis import exit_code, to_json
     from loadkit.report import terminal_summary
 
+    if isinstance(error, RunError):  # a full disk: the report may not be there
+        raise error
     if json:
         print_json(to_json(summary))
     else:
-        typer.echo(terminal_summary(summary), err=attached)
+        typer.echo(printable(str(terminal_summary(summary))), err=attached)
     if error is not None:
         raise error
     raise typer.Exit(exit_code(summary))
 
 
-def _dry_run(trace: Path, trace_format: str | None, transforms: Any, json: bool) -> None:
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # nobody reads it: no reason to give up a run
+        typer.echo(printable(text), err=True)
+
+
+def _dry_run(
+    trace: Path, trace_format: str | None, transforms: Any, slos: tuple[Slo, ...], json: bool
+) -> None:
     from loadkit import schedule
     from loadkit.cli.dry_run import describe_plan
     from loadkit.replay.prepare import load_planned
 
-    planned = load_planned(trace, trace_format, transforms)[1]
+    planned = load_planned(trace, trace_format, transforms, slos)[1]
     if json:
         print_json(schedule.describe(planned))
     else:
@@ -209,6 +223,7 @@ def _base_url(text: str) -> str:
 def _recorded_command(arguments: list[str]) -> tuple[str, ...]:
     """The command line for the manifest: values of headers are kept only where they name a variable."""
     told = ["loadkit"]
+    arguments = [argument for argument in arguments if argument != "--attached"]
     for before, argument in zip(["", *arguments], arguments, strict=False):
         flag, _, header = (
             argument.partition("=") if argument.startswith("--header=") else ("", "", "")

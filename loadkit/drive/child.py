@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import sys
+from typing import Any
 
 import gevent
 from gevent.os import make_nonblocking, nb_read
@@ -43,12 +44,9 @@ def _local(environment: Environment, options: argparse.Namespace) -> None:
 
 
 def _master(environment: Environment, options: argparse.Namespace) -> None:
-    runner = environment.create_master_runner(HOST, options.port)
+    environment.create_master_runner(HOST, options.port)
     if options.web_port:
         environment.create_web_ui(HOST, options.web_port)
-    with gevent.Timeout(WORKERS_JOIN_WITHIN_S):
-        while len(runner.clients.ready) < options.workers:
-            gevent.sleep(0.05)
     _conduct(environment, options, workers=options.workers)
 
 
@@ -59,14 +57,22 @@ def _worker(environment: Environment, options: argparse.Namespace) -> None:
 
 
 def _conduct(environment: Environment, options: argparse.Namespace, workers: int) -> None:
-    del options
     runner = environment.runner
     assert runner is not None
+    # First of all: the command may go, or say stop, while the workers are still starting.
     link = Link(*standard_streams(), on_lost=_exit_at_once)
     conductor = Conductor(environment, link, workers)
+    if options.role == "master":
+        _await_workers(runner, workers)
     runner.start(user_count=workers, spawn_rate=workers)
     conductor.run()
     runner.quit()
+
+
+def _await_workers(runner: Any, workers: int) -> None:
+    with gevent.Timeout(WORKERS_JOIN_WITHIN_S):
+        while len(runner.clients.ready) < workers:
+            gevent.sleep(0.05)
 
 
 def _exit_with_the_command() -> None:

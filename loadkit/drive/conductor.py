@@ -31,6 +31,7 @@ class Conductor:
         """Worker index by Locust's node id."""
         self._ready: set[str] = set()
         self._ended: set[str] = set()
+        self._stopped = False
         self._changed = Event()
         listen(self._runner, self, ("hello", "ready", "rows", "health", "ended"))
         link.on_stop(self.stop)
@@ -56,6 +57,8 @@ class Conductor:
         self._link.send({"type": "end"})
 
     def stop(self) -> None:
+        """At any time: a worker that says hello later is told then."""
+        self._stopped = True
         for node in self._hello:
             self._say("stop", None, node)
 
@@ -73,6 +76,11 @@ class Conductor:
         if not isinstance(self._runner, MasterRunner):
             return
         clients = self._runner.clients
+        mute = [n for n, c in clients.items() if n not in self._hello and c.state == STATE_MISSING]
+        for node in mute:
+            del clients[node]
+            self._workers -= 1
+            self._fail("a worker was lost before it began")
         for node in set(self._hello) - self._ended:
             if node not in clients or clients[node].state == STATE_MISSING:
                 self._lost(node)
@@ -80,7 +88,9 @@ class Conductor:
     def _lost(self, node: str) -> None:
         self._ready.add(node)
         self._ended.add(node)
-        what = f"worker {self._hello[node]} lost"
+        self._fail(f"worker {self._hello[node]} lost")
+
+    def _fail(self, what: str) -> None:
         self._link.send({"type": "event", "what": what, "fatal": True})
         self.stop()
 
@@ -90,6 +100,8 @@ class Conductor:
 
     def _on_hello(self, msg: Any, **_: Any) -> None:
         self._hello[msg.node_id] = msg.data["worker"]
+        if self._stopped:
+            self._say("stop", None, msg.node_id)
         self._changed.set()
 
     def _on_ready(self, msg: Any, **_: Any) -> None:
@@ -103,7 +115,8 @@ class Conductor:
 
     def _on_ended(self, msg: Any, **_: Any) -> None:
         if msg.data.get("error"):
-            self._link.send({"type": "event", "what": msg.data["error"], "fatal": True})
+            self._fail(msg.data["error"])
+        self._ready.add(msg.node_id)  # it may have failed before that
         self._note(self._ended, msg.node_id)
 
 

@@ -63,7 +63,7 @@ class Connection:
         self._chunks: list[tuple[float, bytes]] = []
         self._done = Event()
         self._stamp_s = 0.0
-        self._body_bytes = 0
+        self._received_bytes = 0
         self._keep_alive = True
         self.dead = False
         self.idle_since_s = monotonic()
@@ -77,7 +77,7 @@ class Connection:
         """
         self._parser = httptools.HttpResponseParser(self)
         self._done.clear()
-        self._body_bytes = 0
+        self._received_bytes = 0
         response = self._response = Response(sent_s=monotonic())
         self._chunks = response.chunks
         try:
@@ -126,16 +126,25 @@ class Connection:
             self._ended(words(error))
             return
         self._stamp_s = monotonic() - _kernel_age_s(ancillary) if ancillary else monotonic()
-        if not data or self._response is None:
-            self._ended("data without a request" if data else "")
+        if not data:
+            self._ended("")
             return
         try:
             if self._tls:
-                data = self._tls.decrypt(data)
-            if data:
-                self._parser.feed_data(data)
+                data = self._tls.decrypt(data)  # nothing where TLS sends for itself: tickets
+            if data and self._response is None:
+                self._ended("data without a request")
+            elif data:
+                self._feed(data)
         except (httptools.HttpParserError, ssl.SSLError) as error:
             self._ended(f"malformed response: {error}")
+
+    def _feed(self, data: bytes) -> None:
+        self._received_bytes += len(data)  # headers too: the parser itself knows no bound
+        if self._received_bytes > MAX_RESPONSE_BYTES:
+            self._finish(f"response over {MAX_RESPONSE_BYTES >> 20} MiB")
+        else:
+            self._parser.feed_data(data)
 
     def _ended(self, why: str) -> None:
         """The peer closed (no words) or broke the connection."""
@@ -164,19 +173,17 @@ class Connection:
     # httptools calls these while it is fed.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._response is not None:
+        if self._response is not None and not self._done.is_set():
             self._response.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        if self._response is not None:
+        if self._response is not None and not self._done.is_set():  # what follows is not ours
             self._response.status = self._parser.get_status_code()
             self._response.first_byte_s = self._response.first_byte_s or self._stamp_s
 
     def on_body(self, body: bytes) -> None:
-        self._chunks.append((self._stamp_s, body))
-        self._body_bytes += len(body)
-        if self._body_bytes > MAX_RESPONSE_BYTES:
-            self._finish(f"response over {MAX_RESPONSE_BYTES >> 20} MiB")
+        if not self._done.is_set():
+            self._chunks.append((self._stamp_s, body))
 
     def on_message_complete(self) -> None:
         if self._response is not None and self._response.status >= 200:

@@ -1,5 +1,6 @@
 """Opening connections: resolve, connect, shake hands, and keep a few ready ahead of need."""
 
+import errno
 import socket as stdlib_socket
 import ssl
 from typing import Any
@@ -14,8 +15,17 @@ from loadkit.drive.tls import Tls, words
 RawSocket = monkey.get_original("socket", "socket")
 
 
+_OURS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
+"""This machine has no more sockets or ports to give: nothing that the target did."""
+
+
 class ConnectError(Exception):
     """No connection: refused, unresolvable, timed out, or TLS said no."""
+
+    def __init__(self, message: str, *, ours: bool = False) -> None:
+        super().__init__(message)
+        self.ours = ours
+        """The client, not the target, was the limit."""
 
 
 def open_connection(
@@ -37,7 +47,7 @@ def open_connection(
     except gevent.Timeout:
         raise ConnectError(f"connect: no answer within {timeout_s:g} s") from None
     except OSError as error:
-        raise ConnectError(f"connect: {words(error)}") from error
+        raise ConnectError(f"connect: {words(error)}", ours=error.errno in _OURS) from error
 
 
 def _connected_socket(host: str, port: int) -> Any:

@@ -13,6 +13,7 @@ from loadkit.engines import (
     Reply,
     StreamReader,
     encode_body,
+    fill_in,
     lane_headers,
     outcome,
     read_body,
@@ -44,15 +45,34 @@ class RequestWriter:
             "Accept": "text/event-stream" if plan.target.stream else "application/json",
             **request_headers(plan.target, os.environ),
         }
+        self._templates = {
+            n: v for n, v in self._headers.items() if "{" in v and n != "Authorization"
+        }
 
     def request(self, send: Send, until_deadline_s: float | None) -> bytes:
         body = self._body(send)
         headers = {**self._headers, "X-Request-Id": header_safe(send.request_id)}
         if self._plan.target.lane_headers:
             headers |= lane_headers(send.lane, send.tenant, send.priority, until_deadline_s)
+        if self._templates:
+            self._fill_in(headers, send, until_deadline_s)
         headers["Content-Length"] = str(len(body))
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         return (self._line + lines + "\r\n").encode("latin-1") + body
+
+    def _fill_in(self, headers: dict[str, str], send: Send, until_deadline_s: float | None) -> None:
+        known = {
+            "lane": send.lane,
+            "tenant": send.tenant,
+            "priority": send.priority,
+            "deadline_s": until_deadline_s,
+        }
+        for name, template in self._templates.items():
+            value = fill_in(template, known)
+            if value is None:
+                del headers[name]
+            else:
+                headers[name] = value
 
     def _body(self, send: Send) -> bytes:
         """Recorded text is sent as it was; where only lengths were recorded, a prompt is made."""
@@ -164,10 +184,15 @@ def _outcome(
 ) -> tuple[Status, str | None, float | None]:
     if response.error in ("timeout", "cancelled"):
         return response.error, None, None  # type: ignore[return-value]
-    if response.error and not reply.error:
+    if response.error and (not reply.error or _unreadable(response, reply)):
         begun = bool(response.chunks) and response.status == 200
         return ("stream_error" if begun else "error"), response.error, None
     return outcome(response.status, reply, response.headers, send.output_tokens)
+
+
+def _unreadable(response: Response, reply: Reply) -> bool:
+    """What came before the connection broke is no answer: its end is the error, not its look."""
+    return not _is_stream(response) and reply.malformed_events > 0
 
 
 def _since(instant_s: float | None, origin_s: float) -> float | None:

@@ -121,6 +121,17 @@ async def _end(processes: Sequence[asyncio.subprocess.Process]) -> None:
         await asyncio.wait(late)
 
 
+def port_taken(port: int) -> str:
+    """Why nothing can listen on this loopback port; empty when something can."""
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("127.0.0.1", port))
+        except OSError as error:
+            return error.strerror or str(error)
+    return ""
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

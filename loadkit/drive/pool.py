@@ -35,7 +35,7 @@ class ConnectionPool:
             self._opening += 1
             gevent.spawn(self._open_ahead)
 
-    def acquire(self) -> tuple[Connection, float | None]:
+    def acquire(self, within_s: float = CONNECT_TIMEOUT_S) -> tuple[Connection, float | None]:
         """A live connection and the seconds spent opening it; None when one stood ready.
 
         Raises ConnectError.
@@ -46,17 +46,18 @@ class ConnectionPool:
             connection = self._idle.popleft()
             if not connection.dead:
                 return connection, None
-        return self.open()
+        return self.open(within_s)
 
     def forgo(self) -> None:
         """Take back a `reserve`."""
         self._reserved -= 1
 
-    def open(self) -> tuple[Connection, float]:
+    def open(self, within_s: float = CONNECT_TIMEOUT_S) -> tuple[Connection, float]:
         """A fresh connection, whatever is idle. Raises ConnectError."""
         begun_s = time.monotonic()
         host, port = host_and_port(self._url)
-        connection = open_connection(host, port, self._context, CONNECT_TIMEOUT_S)
+        limit_s = max(0.0, min(within_s, CONNECT_TIMEOUT_S))
+        connection = open_connection(host, port, self._context, limit_s)
         return connection, time.monotonic() - begun_s
 
     def release(self, connection: Connection) -> None:

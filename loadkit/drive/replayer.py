@@ -4,6 +4,7 @@ Knows gevent, not Locust. Time is absolute throughout, so that no lateness accum
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable
 
@@ -15,7 +16,8 @@ from loadkit.drive.dial import ConnectError
 from loadkit.drive.exchange import Instants, RequestWriter, decode, record, unsent_record
 from loadkit.drive.plan import Plan
 from loadkit.drive.pool import ConnectionPool
-from loadkit.model import RequestRecord, Send
+from loadkit.engines import secrets, without_secrets
+from loadkit.model import RequestRecord, Send, Status
 
 PREPARE_AHEAD_S = 0.5
 """A request's body and connection are made ready this long before it is due."""
@@ -38,6 +40,7 @@ class Replayer:
         self._sink = sink
         self._writer = RequestWriter(plan)
         self._pool = ConnectionPool(plan.target)
+        self._secrets = secrets(plan.target, os.environ)
         self._requests = Group()
         self._busy: set[Connection] = set()
         self._children: dict[str, list[Send]] = {}
@@ -98,15 +101,24 @@ class Replayer:
             return
         for attempt in range(1 + self._plan.retries):
             ended = self._attempt(send, due_s, request)
+            ended = self._clean(ended)
             self._sink(
                 ended._replace(attempt=attempt, worker=self._worker, target=self._plan.target.url)
             )
             if ended.status != "rejected" or attempt == self._plan.retries or self._stopping:
                 break
-            pause_s = ended.retry_after_s or DEFAULT_RETRY_PAUSE_S * 2**attempt
-            self._sleep_until((ended.finished_s or due_s) + pause_s)
+            again_s = (ended.finished_s or due_s) + _pause_s(ended, attempt)
+            if again_s >= due_s + self._plan.timeout_s:
+                break  # nobody waits that long: the refusal is how it ended
+            self._sleep_until(again_s)
             self._pool.reserve()
         self._release_children(send, ended.finished_s or due_s)
+
+    def _clean(self, row: RequestRecord) -> RequestRecord:
+        """Servers quote the key that they refuse: it must not reach a file."""
+        if row.error is None or not self._secrets:
+            return row
+        return row._replace(error=without_secrets(row.error, self._secrets))
 
     def _attempt(self, send: Send, due_s: float, request: bytes) -> RequestRecord:
         cap = self._plan.max_in_flight
@@ -125,7 +137,8 @@ class Replayer:
             response, connect_s = self._converse(request, due_s)
         except ConnectError as error:
             failed_s = time.monotonic() - self.start_s
-            return unsent_record(send, due_s, "error", str(error))._replace(finished_s=failed_s)
+            status = self._unconnected(error, due_s)
+            return unsent_record(send, due_s, status, str(error))._replace(finished_s=failed_s)
         at = Instants(due_s, connect_s, self.start_s)
         api = self._plan.target.api
         for reply in decode(api, response):
@@ -134,27 +147,40 @@ class Replayer:
             gevent.sleep(0)
         raise AssertionError("decode ends with a reply")
 
+    def _unconnected(self, error: ConnectError, due_s: float) -> Status:
+        if self._stopping:
+            return "cancelled"
+        if self._left_s(due_s) <= 0:
+            return "timeout"
+        return "dropped" if error.ours else "error"
+
     def _converse(self, request: bytes, due_s: float) -> tuple[Response, float | None]:
         """The response, and the seconds spent on opening a connection for it.
 
         An idle connection may be closed by the server in the very moment it is used; then once more
         on a fresh one. Raises ConnectError.
         """
-        connection, connect_s = self._pool.acquire()
+        connection, connect_s = self._pool.acquire(self._left_s(due_s))
         response = self._exchange_on(connection, request, due_s)
         if connect_s is None and _closed_at_once(response) and not self._stopping:
-            connection, connect_s = self._pool.open()
+            connection, connect_s = self._pool.open(self._left_s(due_s))
             response = self._exchange_on(connection, request, due_s)
         return response, connect_s
 
     def _exchange_on(self, connection: Connection, request: bytes, due_s: float) -> Response:
+        left_s = self._left_s(due_s)
+        if self._stopping or left_s <= 0:  # connecting took too long: nothing is sent any more
+            self._pool.release(connection)
+            raise ConnectError("connect: no time was left for the request")
         self._busy.add(connection)
-        left_s = self.start_s + due_s + self._plan.timeout_s - time.monotonic()
         try:
             return connection.exchange(request, left_s)
         finally:
             self._busy.discard(connection)
             self._pool.release(connection)
+
+    def _left_s(self, due_s: float) -> float:
+        return self.start_s + due_s + self._plan.timeout_s - time.monotonic()
 
     def _release_children(self, send: Send, finished_s: float) -> None:
         """A follow-up is due at its own instant or, if its parent was slow, when that ended + think."""
@@ -174,6 +200,12 @@ class Replayer:
             if left_s <= 0:
                 return
             gevent.sleep(min(left_s, 1.0))
+
+
+def _pause_s(refused: RequestRecord, attempt: int) -> float:
+    if refused.retry_after_s is not None:
+        return refused.retry_after_s
+    return DEFAULT_RETRY_PAUSE_S * 2.0**attempt
 
 
 def _closed_at_once(response: Response) -> bool:

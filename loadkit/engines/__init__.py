@@ -13,7 +13,7 @@ from loadkit.engines.adapters import (
     to_json,
 )
 from loadkit.engines.detect import detect_engine, model_cards
-from loadkit.engines.headers import lane_headers, request_headers
+from loadkit.engines.headers import fill_in, lane_headers, request_headers, secrets, without_secrets
 from loadkit.engines.metrics import Exposition, Sample, absent, parse_metrics
 from loadkit.engines.outcome import Outcome, outcome, retry_after_s
 from loadkit.engines.reply import Api, Reply, ReplyError, Timings, Usage
@@ -35,6 +35,7 @@ __all__ = [
     "detect_engine",
     "encode_body",
     "engine_priority",
+    "fill_in",
     "lane_headers",
     "model_cards",
     "outcome",
@@ -44,5 +45,7 @@ __all__ = [
     "request_headers",
     "request_path",
     "retry_after_s",
+    "secrets",
     "to_json",
+    "without_secrets",
 ]

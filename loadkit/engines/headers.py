@@ -1,13 +1,15 @@
 """Request headers. Secrets go from the environment into the mapping and nowhere else."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from string import Template
 from urllib.parse import quote
 
 from loadkit.errors import InputError
 from loadkit.model import Target
 
+_LEAST_SECRET = 4
+"""Shorter values are no secrets, and stand in too many words."""
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -47,6 +49,20 @@ def lane_headers(
     return headers
 
 
+def fill_in(template: str, known: Mapping[str, object]) -> str | None:
+    """A header's value for one request: `{lane}`, `{tenant}`, `{priority}`, `{deadline_s}`.
+
+    None when the request has nothing for one of them: the header is then left out. Other braces stay.
+    """
+    for name, value in known.items():
+        placeholder = f"{{{name}}}"
+        if placeholder in template:
+            if value is None:
+                return None
+            template = template.replace(placeholder, quote(str(value), safe=" /:"))
+    return template
+
+
 def _api_key(name: str, environ: Mapping[str, str]) -> str:
     key = environ.get(name, "").strip()
     if not key:
@@ -80,3 +96,24 @@ def _check(name: str, value: str) -> None:
             f"header {name}: its value holds a line break or another character no header can carry",
             hint="look at the environment variable that it comes from",
         )
+
+
+def secrets(target: Target, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values that came from the environment, for `without_secrets`."""
+    names = {name for text in target.headers.values() for name in Template(text).get_identifiers()}
+    if target.api_key_env:
+        names.add(target.api_key_env)
+    found = {environ.get(name, "").strip() for name in names}
+    return tuple(sorted((value for value in found if len(value) >= _LEAST_SECRET), key=len)[::-1])
+
+
+def without_secrets(text: str, found: Sequence[str]) -> str:
+    """Server text with `found` blanked, also where the text was cut in one: servers repeat keys."""
+    for secret in found:
+        text = text.replace(secret, "***")
+        body = text.removesuffix("…")
+        for length in range(min(len(secret), len(body)), _LEAST_SECRET - 1, -1):
+            if body.endswith(secret[:length]):
+                text = body[:-length] + "***"
+                break
+    return text

@@ -33,7 +33,8 @@ _KEPT_LABELS = frozenset(
 _TOTAL_LABELS = {"priority": "", "cache_source": "total"}
 """SGLang: the series with this value is the sum of the others of its name."""
 _RANK_LABELS = ("tp_rank", "pp_rank")
-_NOT_ADDITIVE = frozenset({M.KV_USAGE_RATIO, M.KV_BLOCK_TOKENS, M.CLOCK_LATENESS_S})
+_EMULATED = (M.CLOCK_LATENESS_S, M.CLOCK_LATENESS_MAX_S)
+_NOT_ADDITIVE = frozenset({M.KV_USAGE_RATIO, M.KV_BLOCK_TOKENS, *_EMULATED})
 
 _Labels = Mapping[str, str]
 _Series = list[tuple[_Labels, float]]
@@ -79,7 +80,7 @@ def absent(engine: str, present: Collection[str]) -> dict[str, str]:
         )
         for metric in M
         if metric.value not in present
-        and metric not in (M.SCRAPE_OK, M.CLOCK_LATENESS_S)
+        and metric not in (M.SCRAPE_OK, *_EMULATED)
         and not metric.startswith("worker_")
     }
 

@@ -142,6 +142,7 @@ _EMULATOR: Vocabulary = {
     M.ABORTS_TOTAL: _counter("loadkit_aborts"),
     M.MAX_NUM_SEQS: _any("loadkit_max_num_seqs"),
     M.CLOCK_LATENESS_S: _any("loadkit_clock_lateness_seconds"),
+    M.CLOCK_LATENESS_MAX_S: _any("loadkit_clock_lateness_max_seconds"),
 }
 
 VOCABULARIES: Mapping[str, Vocabulary] = {

@@ -7,7 +7,7 @@ that a user can act on is an error with its remedy; what stays unknown has a rea
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -26,6 +26,8 @@ from loadkit.engines import (
     read_body,
     request_headers,
     request_path,
+    secrets,
+    without_secrets,
 )
 from loadkit.errors import InputError, TargetError
 from loadkit.model import ServerMetric, Target
@@ -100,7 +102,7 @@ async def probe(
             result = await _post(session, target, url, body, request_headers(target, environ))
     except web.Failure as error:
         raise web.unreachable(url, error) from error
-    _check(target, url, result, models)
+    _check(target, url, _without_secrets(result, secrets(target, environ)), models)
     return result
 
 
@@ -124,6 +126,15 @@ async def _post(
             reply = read_body(target.api, await web.read_bounded(response))
         lower = {name.lower(): value for name, value in response.headers.items()}
         return ProbeResult(response.status, streamed, reply, clock.now_s() - sent_s, lower)
+
+
+def _without_secrets(result: ProbeResult, found: tuple[str, ...]) -> ProbeResult:
+    """Servers quote the key that they refuse: it must not reach the terminal."""
+    error = result.reply.error
+    if error is None:
+        return result
+    safe = error._replace(message=without_secrets(error.message, found))
+    return result._replace(reply=replace(result.reply, error=safe))
 
 
 def _check(target: Target, url: str, result: ProbeResult, models: tuple[str, ...]) -> None:

@@ -78,7 +78,7 @@ def read_parts(folder: Path, schema: pa.Schema) -> pa.Table:
     return pa.concat_tables(tables).unify_dictionaries()
 
 
-def compact(folder: Path, schema: pa.Schema, more_than: int = 64) -> None:
+def compact(folder: Path, schema: pa.Schema, more_than: int = 1) -> None:
     """Merge many small parts into one when a run has ended.
 
     The merged folder takes the place of the old one in two renames, so no row is ever seen twice;

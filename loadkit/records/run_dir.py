@@ -26,11 +26,7 @@ class RunDir:
     @classmethod
     def create(cls, path: Path) -> "RunDir":
         """Make the folders of a new run. Raises RunError when anything is there already."""
-        if path.exists():
-            raise RunError(
-                f"{path}: already exists",
-                hint="a run is never overwritten: choose another -o, or move it away",
-            )
+        cls.require_new(path)
         run = cls(path)
         try:
             for folder in (run.requests_dir, run.metrics_dir, run.work_dir):
@@ -38,6 +34,19 @@ class RunDir:
         except OSError as error:
             raise RunError(f"{path}: cannot be created ({error.strerror})") from error
         return run
+
+    @staticmethod
+    def require_new(path: Path) -> None:
+        """Raises RunError when anything is there, or nothing can be."""
+        try:
+            there = path.exists()
+        except OSError as error:  # a name that is too long, a folder that may not be entered
+            raise RunError(f"{str(path)[:80]}: cannot be created ({error.strerror})") from error
+        if there:
+            raise RunError(
+                f"{path}: already exists",
+                hint="a run is never overwritten: choose another -o, or move it away",
+            )
 
     @classmethod
     def open(cls, path: Path) -> "RunDir":

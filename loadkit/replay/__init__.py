@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from loadkit.analysis import RunSummary, summarize
-from loadkit.drive.launch import last_words
-from loadkit.errors import LoadkitError, RunError
+from loadkit.drive.launch import last_words, port_taken
+from loadkit.errors import InputError, LoadkitError, RunError
 from loadkit.records import SCHEDULE_SCHEMA, RunDir, to_table, write_table
 from loadkit.replay.finish import complete, schedule_rows
 from loadkit.replay.options import ReplayOptions
@@ -40,8 +40,12 @@ def replay(options: ReplayOptions, say: Say) -> tuple[RunSummary, LoadkitError |
 
 
 async def _run(options: ReplayOptions, say: Say) -> tuple[RunDir, Ending]:
-    if options.output.exists():
-        RunDir.create(options.output)  # says so before the target is bothered
+    RunDir.require_new(options.output)  # says so before the target is bothered
+    if options.web_port and (why := port_taken(options.web_port)):
+        raise InputError(
+            f"--web {options.web_port}: {why}",
+            hint="choose another port; what listens on this one?",
+        )
     prepared = await prepare(options)
     say(_opening(options, prepared))
     run = RunDir.create(options.output)
@@ -49,9 +53,9 @@ async def _run(options: ReplayOptions, say: Say) -> tuple[RunDir, Ending]:
     rows = schedule_rows(prepared.schedule.sends)
     write_table(to_table(rows, SCHEDULE_SCHEMA), run.schedule_path)
     recorder = Recorder(run)
-    if prepared.note:
-        say(prepared.note)
-        recorder.note(prepared.note)
+    for note in prepared.notes:
+        say(note)
+        recorder.note(note)
     session = Session(options, prepared, run, recorder)
     ending = await session.run()
     complete(run, session.manifest, prepared.schedule, recorder, ending)

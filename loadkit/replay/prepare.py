@@ -3,8 +3,10 @@
 import os
 import platform
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,15 @@ from loadkit import __version__, prompts, schedule, trace
 from loadkit.drive.plan import Plan
 from loadkit.engines import ENGINES, encode_body
 from loadkit.errors import InputError, LoadkitError
-from loadkit.model import Target, Trace
+from loadkit.model import BATCH, Slo, Target, Trace
 from loadkit.observe.preflight import TargetInfo, identify, probe
 from loadkit.prompts import Calibration, PromptMaker
 from loadkit.records import Manifest
 from loadkit.replay.options import ReplayOptions
 from loadkit.schedule import Schedule, Transforms
+
+MAX_REPEATED_SHARE = 0.2
+"""Of instants equal to the one before; honest arrivals at any rate repeat next to none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +32,31 @@ class Prepared:
     info: TargetInfo
     manifest: Manifest
     """As far as it is known before the start."""
-    note: str = ""
+    notes: tuple[str, ...] = ()
     """What a user should know before it starts."""
 
 
 def load_planned(
-    path: Path, trace_format: str | None, transforms: Transforms
+    path: Path, trace_format: str | None, transforms: Transforms, slos: Sequence[Slo] = ()
 ) -> tuple[Trace, Schedule]:
-    """Raises TraceError or InputError."""
+    """Raises TraceError, or InputError, also for an SLO of a lane that is not there."""
     loaded = trace.load(path, trace_format)
-    return loaded, schedule.build(loaded, transforms)
+    planned = schedule.build(loaded, transforms)
+    lanes = {send.lane for send in planned.sends}
+    for slo in slos:
+        if slo.lane not in lanes:
+            hint = f"lanes that are replayed: {', '.join(sorted(lanes))}"
+            raise InputError(
+                f"an SLO names the lane {slo.lane!r}, which is not replayed", hint=hint
+            )
+    return loaded, planned
 
 
 async def prepare(options: ReplayOptions) -> Prepared:
     """Raises TraceError, InputError or TargetError; nothing has been written by then."""
-    loaded, planned = load_planned(options.trace, options.trace_format, options.transforms)
+    loaded, planned = load_planned(
+        options.trace, options.trace_format, options.transforms, options.slos
+    )
     info = await identify(options.target)
     target = replace(options.target, engine=info.engine, model=info.model)
     salt = secrets.token_hex(8)
@@ -57,8 +72,8 @@ async def prepare(options: ReplayOptions) -> Prepared:
         max_in_flight=options.max_in_flight,
         retries=options.retries,
     )
-    note = _too_long(planned, info)
-    return Prepared(planned, plan, info, _manifest(options, loaded, planned, info, plan), note)
+    notes = tuple(filter(None, (_too_long(planned, info), _quantised(planned))))
+    return Prepared(planned, plan, info, _manifest(options, loaded, planned, info, plan), notes)
 
 
 class _Prober:
@@ -128,6 +143,18 @@ def _too_long(planned: Schedule, info: TargetInfo) -> str:
         hint = "start the server with a larger context, or choose a shorter trace"
         raise InputError(f"all {too_long:,} requests {what}", hint=hint)
     return f"{too_long:,} of {len(lengths):,} requests {what}: expect them to be refused"
+
+
+def _quantised(planned: Schedule) -> str:
+    """A note on instants that a recording rounded; a batch job's rows share one on purpose."""
+    instants = [send.scheduled_s for send in planned.sends if send.lane != BATCH]
+    repeated = sum(a == b for a, b in pairwise(instants))
+    if repeated <= MAX_REPEATED_SHARE * len(instants):
+        return ""
+    return (
+        f"{repeated / len(instants):.0%} of the requests share the instant of the one before them: the "
+        "recording was rounded, and the load is a square wave (`loadkit trace convert --dejitter`)"
+    )
 
 
 def _manifest(

@@ -1,10 +1,12 @@
 """The live line on stderr: where the run is, what it does to the server, how the client feels."""
 
+import contextlib
 import sys
 from typing import TextIO
 
 import numpy as np
 
+from loadkit.errors import printable
 from loadkit.model import ServerMetric
 from loadkit.replay.recorder import Recorder
 
@@ -36,12 +38,12 @@ class Progress:
         """A lasting line above the live one."""
         if self._live:
             self._rewrite("")
-        self._print(text)
+        self._print(printable(text))
 
     def end(self) -> None:
         if self._live:
             self._rewrite("")
-            self._stream.write("\r")
+            self._write("\r")
 
     def _line(self, elapsed_s: float) -> str:
         recorder = self._recorder
@@ -62,13 +64,17 @@ class Progress:
         return max(0.0, sent - before_sent) / max(elapsed_s - before_s, 1e-9)
 
     def _rewrite(self, line: str) -> None:
-        self._stream.write("\r" + line.ljust(self._width))
-        self._stream.flush()
+        self._write("\r" + line.ljust(self._width))
         self._width = len(line)
 
     def _print(self, text: str) -> None:
-        self._stream.write(("\r" if self._live else "") + text + "\n")
-        self._stream.flush()
+        self._write(("\r" if self._live else "") + text + "\n")
+
+    def _write(self, text: str) -> None:
+        """A run is not given up because nobody reads its progress any more."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+            self._stream.flush()
 
 
 def clock(seconds: float) -> str:

@@ -20,6 +20,7 @@ from loadkit.report.panels import charted_lanes, panels_of
 
 _PART_COLOURS = {
     "send lag": "#cf3d4a",
+    "connect": "#d98e3f",
     "queue wait": "#8c56c9",
     "prefill": "#2f6fde",
     "to first token": "#5b8def",
@@ -171,7 +172,7 @@ def _deadlines(summary: RunSummary) -> Chart | None:
 def _progress(axes: Axes, summary: RunSummary, lane: str, colour: str) -> None:
     ends_s, series = summary.timeline.edges_s[1:], summary.timeline.lanes[lane]
     dashes = (0, (3, 1.5))
-    axes.plot(ends_s, series.due, color=MUTED, linewidth=1, label=f"{lane} due")
+    axes.plot(ends_s, series.due, color=MUTED, linewidth=1, label=f"{lane} offered")
     axes.plot(ends_s, series.in_time, color=colour, label=f"{lane} done in time")
     axes.plot(
         ends_s,

@@ -21,6 +21,11 @@ def seconds(value_s: float | None) -> str:
     return f"{hours}{_NBSP}h{_NBSP}{minutes}{_NBSP}min"
 
 
+def instant(t_s: float | None) -> str:
+    """A place on the run's own time axis: 12.34 → `12.3 s`."""
+    return UNKNOWN if t_s is None else f"{t_s:.1f}{_NBSP}s"
+
+
 def share(value: float | None) -> str:
     """0.9421 → `94.2 %`. Never rounds up to `100 %` nor down to `0 %` what is not."""
     if value is None:

@@ -8,7 +8,8 @@ from loadkit.model import Status
 from loadkit.report import numbers
 
 FEW = "†"
-FEW_NOTE = f"{FEW} fewer than 100 values: the p99 is the largest or second largest of them."
+FEW_NOTE = f"{FEW} fewer than 100 values: the p99 is the largest of them."
+_LEDGER_NAMES = {"requests": "requests finished"}
 _LATENCY_ROWS = (
     "ttft",
     "queue_wait",
@@ -45,7 +46,7 @@ def at_a_glance(lanes: Sequence[LaneSummary], title: str = "Lanes") -> Table:
     few = any(FEW in cell for row in rows for cell in row)
     columns = (
         *who, "offered", "rate", "ok", "goodput", "in time", "TTFT p50", "TTFT p99",
-        "queue wait p99", "TPOT p50", "E2E p99",
+        "queue wait p99", "prefill p50", "TPOT p50", "E2E p99",
     )  # fmt: skip
     return Table(title, columns, rows, FEW_NOTE if few else "")
 
@@ -62,6 +63,7 @@ def _glance(lane: LaneSummary, *, tenants: bool) -> tuple[str, ...]:
         numbers.seconds(values["ttft"].p50),
         p99(values["ttft"]),
         p99(values["queue_wait"]),
+        numbers.seconds(values["prefill"].p50),
         numbers.seconds(values["tpot"].p50),
         p99(values["e2e"]),
     )
@@ -85,6 +87,24 @@ def statuses(summary: RunSummary) -> Table:
     )
     note = "Each offered request is in exactly one status. Latencies cover ok requests only."
     return Table("What became of the requests", ("<lane", "offered", *seen, "retries"), rows, note)
+
+
+def failures(summary: RunSummary) -> Table | None:
+    """None when every request ended ok."""
+    rows = tuple(
+        (
+            failure.lane,
+            failure.status,
+            numbers.UNKNOWN if failure.http_status is None else str(failure.http_status),
+            numbers.count(failure.count),
+            failure.error,
+        )
+        for failure in summary.failures
+    )
+    rest = summary.offered - summary.completed - sum(failure.count for failure in summary.failures)
+    note = f"{numbers.count(rest)} more requests failed in rarer ways." if rest else ""
+    columns = ("<lane", "<status", "HTTP", "requests", "<message")
+    return Table("Why requests failed", columns, rows, note) if rows else None
 
 
 def latencies(summary: RunSummary) -> Table:
@@ -119,14 +139,17 @@ def slos(summary: RunSummary) -> Table:
         )
         for result in summary.slos
     )
-    note = "A request without an answer counts as outside; one cut by the end of the run does not count."
-    return Table("SLOs", ("<SLO", "<verdict", "measured", "within", "<why"), rows, note)
+    note = (
+        "Measured: the quantile over answered requests alone. Within: over all; a request without an "
+        "answer counts as outside, one cut by the end of the run does not count."
+    )
+    return Table("SLOs", ("<SLO", "<verdict", "measured (answered)", "within", "<why"), rows, note)
 
 
 def ledger(summary: RunSummary) -> Table:
     rows = tuple(
         (
-            line.name.replace("_", " "),
+            _LEDGER_NAMES.get(line.name, line.name.replace("_", " ")),
             numbers.count(line.client),
             numbers.count(line.server),
             _difference(line.difference),
@@ -153,7 +176,7 @@ def littles_law(summary: RunSummary) -> Table | None:
     sampled = "mean of running + waiting samples"
     product = f"{numbers.rate(law.arrival_rps)} \N{MULTIPLICATION SIGN} {numbers.seconds(law.sojourn_mean_s)}"
     rows = (
-        ("client", "in flight, integrated over the records", numbers.level(law.in_flight_mean), ""),
+        ("client", _IN_FLIGHT_SOURCES[law.in_flight_source], numbers.level(law.in_flight_mean), ""),
         ("λ·W", product, numbers.level(law.product), numbers.signed_share(law.difference_share)),
         (
             "server",
@@ -162,9 +185,26 @@ def littles_law(summary: RunSummary) -> Table | None:
             numbers.signed_share(law.server_difference_share),
         ),
     )
-    note = f"From {law.start_s:.1f} s to {law.end_s:.1f} s: {law.verdict}."
+    note = f"{_law_window(summary)}: {law.verdict}."
     columns = ("<mean number in the system", "<from", "L", "difference")
     return Table("Little's law", columns, rows, note)
+
+
+_IN_FLIGHT_SOURCES = {
+    "samples": "in flight, mean of the workers' samples",
+    "records": "in flight, integrated over the rows",
+}
+
+
+def _law_window(summary: RunSummary) -> str:
+    law = summary.littles_law
+    if law is None:
+        return ""
+    what = {
+        "whole run": "The whole run, which began and ended empty",
+        "steady part": "The requests sent in the middle of the run",
+    }
+    return f"{what[law.window]}, {numbers.instant(law.start_s)} to {numbers.instant(law.end_s)}"
 
 
 def checks(summary: RunSummary) -> Table:

@@ -4,10 +4,12 @@ from rich.text import Text
 
 from loadkit.analysis import LaneSummary, RunSummary, slo_text
 from loadkit.report import numbers, words
-from loadkit.report.tables import p99
+from loadkit.report.tables import FEW, p99
 
 _MOST_LINES = 10
 _MOST_REASONS = 3
+_SHOWN_P99 = ("ttft", "queue_wait", "e2e")
+_MOST_NAME_CHARS = 40
 
 
 def terminal_summary(summary: RunSummary) -> Text:
@@ -36,23 +38,35 @@ def _some(texts: list[str], mark: str, most: int) -> list[Text]:
 def _delivered(summary: RunSummary) -> Text:
     counts = f"{numbers.count(summary.offered)} requests over {numbers.seconds(summary.due_span_s)}"
     lag = f"send lag p99 {numbers.seconds(summary.send_lag.p99)}"
-    return Text(f"offered  {counts}, {numbers.count(summary.completed)} answered in full, {lag}")
+    few = f" ({FEW} fewer than 100 values)" if any(_few(lane) for lane in summary.lanes) else ""
+    return Text(
+        f"offered  {counts}, {numbers.count(summary.completed)} answered in full, {lag}{few}"
+    )
+
+
+def _few(lane: LaneSummary) -> bool:
+    return any(FEW in p99(lane.latencies[name]) for name in _SHOWN_P99)
 
 
 def _lanes(lanes: tuple[LaneSummary, ...], room: int) -> list[Text]:
     """As many as fit; the last line then tells how many do not."""
     room = max(room, 1)
-    width = max((len(lane.lane) for lane in lanes), default=0)
+    width = max((len(_name(lane)) for lane in lanes), default=0)
     shown = lanes if len(lanes) <= room else lanes[: room - 1]
     hidden = len(lanes) - len(shown)
     more = [Text(f"and {hidden} more lanes, see the report")] if hidden else []
     return [*(_lane(lane, width) for lane in shown), *more]
 
 
+def _name(lane: LaneSummary) -> str:
+    name = " ".join(lane.lane.split())
+    return name if len(name) <= _MOST_NAME_CHARS else name[: _MOST_NAME_CHARS - 1] + "…"
+
+
 def _lane(lane: LaneSummary, width: int) -> Text:
     ttft, wait = lane.latencies["ttft"], lane.latencies["queue_wait"]
     parts = [
-        f"{lane.lane:<{width}}  {numbers.share(lane.completed / lane.offered)} ok",
+        f"{_name(lane):<{width}}  {numbers.share(lane.completed / lane.offered)} ok",
         f"TTFT p50 {numbers.seconds(ttft.p50)} p99 {p99(ttft)}",
         f"queue wait p99 {p99(wait)}",
         f"E2E p99 {p99(lane.latencies['e2e'])}",
@@ -67,14 +81,17 @@ def _lane(lane: LaneSummary, width: int) -> Text:
 def _slos(summary: RunSummary) -> list[Text]:
     if not summary.slos:
         return []
-    missed = [result for result in summary.slos if not result.met]
-    if not missed:
+    missed = [result for result in summary.slos if result.met is False]
+    untold = [result for result in summary.slos if result.met is None]
+    if not missed and not untold:
         return [Text(f"SLOs     all {len(summary.slos)} met")]
-    first = missed[0]
-    found = f"measured {numbers.seconds(first.value_s)}, " if first.met is False else ""
-    more = f" (and {len(missed) - 1} more)" if len(missed) > 1 else ""
-    said = f": {slo_text(first.slo)}; {found}{first.why}{more}"
-    return [Text.assemble("SLOs     ", ("not met", "bold red"), said)]
+    first, *more = [*missed, *untold]
+    found = f"{numbers.seconds(first.value_s)} over answered requests, " if missed else ""
+    others = f" (and {len(more)} more)" if more else ""
+    verdict = ("not met", "bold red") if missed else ("cannot be told", "bold yellow")
+    return [
+        Text.assemble("SLOs     ", verdict, f": {slo_text(first.slo)}; {found}{first.why}{others}")
+    ]
 
 
 def _server(summary: RunSummary) -> Text:

@@ -8,12 +8,16 @@ from loadkit.analysis import LaneSummary, RunSummary, slo_text
 from loadkit.report import numbers
 
 _MOST_LANES = 4
+_MOST_EVENTS = 20
+_LONGEST_EVENT = 300
+_FATES = {True: "was met", False: "was not met", None: "cannot be told to be met or not"}
 _PARTS = {
     "queue wait": "waiting in the queue",
     "prefill": "in prefill",
     "to first token": "before the first token",
     "decode": "in decode",
     "send lag": "because the client was late",
+    "connect": "in opening connections",
 }
 
 
@@ -25,7 +29,13 @@ def answer(summary: RunSummary) -> list[str]:
     """Short paragraphs: the whole, each lane, what else a reader must know. Only what is known is said."""
     if not summary.offered:
         return ["Not one request was offered, so there is nothing to report."]
-    whole = (_distrust(summary), _delivered(summary), _failures(summary), _slos(summary))
+    whole = (
+        _distrust(summary),
+        _delivered(summary),
+        _unstreamed(summary),
+        _failures(summary),
+        _slos(summary),
+    )
     lanes = [(_speed(lane), _where(lane), _good(lane)) for lane in summary.lanes[:_MOST_LANES]]
     hidden = len(summary.lanes) - len(lanes)
     more = (f"The table tells of {hidden} more lanes.",) if hidden else ()
@@ -48,6 +58,12 @@ def _delivered(summary: RunSummary) -> str:
         f"{numbers.count(summary.offered)} requests were offered over {numbers.seconds(summary.due_span_s)} "
         f"({numbers.rate(rps)} on average); {whole} were answered in full."
     )
+
+
+def _unstreamed(summary: RunSummary) -> str:
+    if summary.manifest.target.get("stream") is not False:
+        return ""
+    return f"Answers were not streamed, so there are no token times: TTFT and TPOT are {numbers.UNKNOWN}."
 
 
 def _speed(lane: LaneSummary) -> str:
@@ -95,17 +111,22 @@ def _failures(summary: RunSummary) -> str:
 def _slos(summary: RunSummary) -> str:
     if not summary.slos:
         return ""
-    met = sum(result.met is True for result in summary.slos)
     if len(summary.slos) == 1:
-        return f"The SLO ({slo_text(summary.slos[0].slo)}) was {'met' if met else 'not met'}."
-    return f"{met} of {len(summary.slos)} SLOs were met."
+        return f"The SLO ({slo_text(summary.slos[0].slo)}) {_FATES[summary.slos[0].met]}."
+    met = sum(result.met is True for result in summary.slos)
+    unknown = sum(result.met is None for result in summary.slos)
+    rest = f"; of {unknown} it cannot be told" if unknown else ""
+    return f"{met} of {len(summary.slos)} SLOs {'was' if met == 1 else 'were'} met{rest}."
 
 
 def _server(summary: RunSummary) -> str:
     server, preempted = summary.server, summary.preemptions.total
     said = []
     if server.waiting_peak is not None:
-        said.append(f"at most {numbers.count(server.waiting_peak)} requests waited in the server")
+        said.append(
+            f"at most {numbers.count(server.waiting_peak)} requests waited in the server at any "
+            "one-second sample"
+        )
     if server.kv_usage_peak_ratio is not None:
         said.append(f"KV cache use peaked at {numbers.share(server.kv_usage_peak_ratio)}")
     if preempted is not None:
@@ -131,6 +152,29 @@ def headline(summary: RunSummary) -> str:
     )
 
 
+def littles_law(summary: RunSummary) -> str:
+    """One sentence; empty where there was too little to check."""
+    law = summary.littles_law
+    if law is None:
+        return ""
+    return (
+        f"Little's law over the {law.window}: {numbers.level(law.product)} in the system by rate and time, "
+        f"{numbers.level(law.in_flight_mean)} counted by the client, "
+        f"{numbers.level(law.server_mean)} by the server; {law.verdict}."
+    )
+
+
+def events(summary: RunSummary) -> list[str]:
+    """What the run noted while it ran, with its instant; the last line counts what is left out."""
+    told = summary.manifest.events
+    lines = [
+        f"{numbers.instant(event.get('t_s'))}: {str(event.get('what', ''))[:_LONGEST_EVENT]}"
+        for event in told[:_MOST_EVENTS]
+    ]
+    hidden = len(told) - len(lines)
+    return [*lines, f"and {hidden} more, in run.json"] if hidden else lines
+
+
 def what_ran(summary: RunSummary) -> list[tuple[str, str]]:
     """(name, value) pairs of the manifest that a reader needs to know what this was."""
     manifest = summary.manifest
@@ -143,6 +187,10 @@ def what_ran(summary: RunSummary) -> list[tuple[str, str]]:
         (
             "Engine",
             " ".join(str(target[k]) for k in ("engine", "version") if target.get(k)) or "unknown",
+        ),
+        (
+            "Streaming",
+            "not streamed: no token times" if target.get("stream") is False else "",
         ),
         ("Capacity", _mapping(target.get("capacity"))),
         (

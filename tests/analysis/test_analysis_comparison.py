@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from comparison_runs import JOBS, gauges, repeats, rows, run, target
-from synthetic_run import failed, sends_of, write_run
 
+from comparison_runs import JOBS, gauges, repeats, rows, run, target
 from loadkit import units
 from loadkit.analysis.comparison import (
     Comparison,
@@ -23,6 +22,7 @@ from loadkit.analysis.comparison.occupancy import occupancy
 from loadkit.analysis.facts import load
 from loadkit.errors import InputError, RunError
 from loadkit.records import RunDir
+from synthetic_run import failed, sends_of, write_run
 
 SLO = units.slo("interactive:queue_wait:p99:150ms")
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_run import answered, failed, sends_of, write_run
 
 from loadkit.analysis import LaneSummary, exit_code, summarize, to_json
 from loadkit.analysis.quantiles import quantile, quantiles
 from loadkit.model import RequestRecord, Send
+from synthetic_run import answered, failed, sends_of, write_run
 
 
 def lane_of(

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic_run import answered, failed, sample, series, write_run
 
 from loadkit.analysis import LedgerLine, summarize
 from loadkit.analysis.samples import gauge, increase, rate, resets, time_mean
 from loadkit.model import MetricSample, RequestRecord, ServerMetric
+from synthetic_run import answered, failed, sample, series, worker_sample, write_run
 
 M = ServerMetric
 
@@ -139,8 +139,10 @@ def test_littles_law_holds_in_a_steady_run_and_the_server_confirms_it(tmp_path: 
     """10 requests a second that stay 2 s each: 20 in flight, known beforehand."""
     rows = [answered(str(i), i * 0.1, ttft_sent_s=1.0, gap_s=0.1, tokens=11) for i in range(600)]
     told = series(M.REQUESTS_RUNNING, [15] * 60) + series(M.REQUESTS_WAITING, [5] * 60)
-    law = summarize(write_run(tmp_path / "run", rows, told)).littles_law
+    run = write_run(tmp_path / "run", rows, told, state="stopped")
+    law = summarize(run).littles_law
     assert law is not None
+    assert law.window == "steady part"
     assert law.in_flight_mean == pytest.approx(20, rel=0.01)
     assert law.product == pytest.approx(20, rel=0.01)
     assert law.server_mean == pytest.approx(20)
@@ -150,9 +152,38 @@ def test_littles_law_holds_in_a_steady_run_and_the_server_confirms_it(tmp_path: 
 def test_littles_law_says_when_a_run_was_not_steady(tmp_path: Path) -> None:
     """Sojourns grow all along: those of the requests sent in the window end long after it."""
     rows = [answered(str(i), i * 0.1, ttft_sent_s=i * 0.2, tokens=2) for i in range(300)]
-    law = summarize(write_run(tmp_path / "run", rows)).littles_law
+    law = summarize(write_run(tmp_path / "run", rows, state="stopped")).littles_law
     assert law is not None
     assert law.verdict.startswith("not steady")
+
+
+def growing(sampled: float) -> tuple[list[RequestRecord], list[MetricSample]]:
+    """Far from steady: 300 requests 0.1 s apart, the i-th stays 0.02·i s and the last ends at 35.9 s.
+
+    They stay 897 s in all, so over the whole run 897 / 35.9 = 25 were in flight on average.
+    """
+    rows = [
+        answered(str(i), i * 0.1, lag_s=0.0, ttft_sent_s=i * 0.02, tokens=1) for i in range(300)
+    ]
+    return rows, [worker_sample(float(t), M.WORKER_IN_FLIGHT, sampled) for t in range(36)]
+
+
+def test_littles_law_holds_over_a_whole_run_that_was_never_steady(tmp_path: Path) -> None:
+    rows, told = growing(sampled=25)
+    law = summarize(write_run(tmp_path / "run", rows, told)).littles_law
+    assert law is not None
+    assert (law.window, law.in_flight_source) == ("whole run", "samples")
+    assert law.product == pytest.approx(25, rel=0.01)
+    assert law.verdict.startswith("the law holds")
+
+
+def test_littles_law_does_not_hold_where_workers_saw_other_requests_than_the_rows(
+    tmp_path: Path,
+) -> None:
+    rows, told = growing(sampled=40)
+    law = summarize(write_run(tmp_path / "run", rows, told)).littles_law
+    assert law is not None
+    assert law.verdict.startswith("the law does not hold")
 
 
 def test_the_timeline_offers_sends_and_completes_what_the_rows_say(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from synthetic_run import answered, run_manifest
 
 from loadkit.analysis import summarize
 from loadkit.records import REQUESTS_SCHEMA, RunDir, to_table, write_table
+from synthetic_run import answered, run_manifest
 
 ROWS, CHUNKS = 1_000_000, 20
 

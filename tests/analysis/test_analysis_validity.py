@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic_run import answered, failed, sample, series, worker_sample, write_run
 
 from loadkit.analysis import Validity, exit_code, summarize
 from loadkit.model import MetricSample, RequestRecord, ServerMetric
+from synthetic_run import answered, failed, sample, series, worker_sample, write_run
 
 M = ServerMetric
 ROWS = [answered(str(i), i * 0.1) for i in range(100)]
@@ -31,7 +31,7 @@ def test_a_run_that_kept_up_is_valid(tmp_path: Path) -> None:
 def test_late_sending_is_invalid_and_names_the_number_and_the_bound(tmp_path: Path) -> None:
     rows = [answered(str(i), i * 0.1, lag_s=0.2 if i < 5 else 0.001) for i in range(100)]
     (reason,) = judged(tmp_path, rows).reasons
-    assert reason == "send lag p99 200.0 ms, bound 50 ms (max 0.200 s)"
+    assert reason == "send lag p99 200 ms, bound 50 ms (max 200 ms)"
 
 
 def test_the_bound_of_the_send_lag_is_the_one_that_was_asked_for(tmp_path: Path) -> None:
@@ -60,6 +60,33 @@ def test_a_worker_short_of_cpu_is_told_beyond_a_tenth_of_the_samples(
     told = "20% of the samples of worker-0"
     assert [check.verdict for check in often.checks if told in check.text] == [verdict]
     assert [check.verdict for check in seldom.checks if "8% of the samples" in check.text] == ["ok"]
+
+
+def test_an_emulator_that_stalled_between_two_scrapes_is_a_warning_that_names_the_peak(
+    tmp_path: Path,
+) -> None:
+    """Each last step was on time; the largest lateness rose to 0.4 s during the run."""
+    told = series(M.CLOCK_LATENESS_S, [0.001] * 10)
+    stalled = [*told, *series(M.CLOCK_LATENESS_MAX_S, [0.002] * 5 + [0.4] * 5)]
+    verdict = judged(tmp_path / "stalled", samples=stalled)
+    assert verdict.valid
+    assert any("by 400 ms at the worst" in warning for warning in verdict.warnings)
+    before = [*told, *series(M.CLOCK_LATENESS_MAX_S, [0.4] * 10)]
+    warnings = judged(tmp_path / "before", samples=before).warnings
+    assert not any("emulator" in warning for warning in warnings)
+
+
+def test_an_emulator_that_is_late_in_more_than_a_tenth_of_the_samples_is_invalid(
+    tmp_path: Path,
+) -> None:
+    late = series(M.CLOCK_LATENESS_S, [0.2] * 2 + [0.001] * 8)
+    (reason,) = judged(tmp_path, samples=late).reasons
+    assert reason.startswith("emulator lateness over 50 ms in 20% of the samples")
+
+
+def test_a_server_that_is_slow_to_accept_does_not_make_the_client_late(tmp_path: Path) -> None:
+    rows = [answered(str(i), i * 0.1, lag_s=0.31)._replace(connect_s=0.3) for i in range(100)]
+    assert judged(tmp_path, rows).valid
 
 
 def test_slow_and_failing_servers_are_results(tmp_path: Path) -> None:

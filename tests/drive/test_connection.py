@@ -219,6 +219,26 @@ def test_an_endless_body_is_bounded(
     assert response.error.startswith("response over")
 
 
+def test_endless_headers_are_bounded(
+    serve: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loadkit.drive.connection.MAX_RESPONSE_BYTES", 1 << 20)
+
+    response, _ = exchange(serve(answering(HEAD, *[b"X-More: " + b"x" * 65536 + b"\r\n"] * 64)))
+
+    assert response.error is not None
+    assert response.error.startswith("response over")
+
+
+def test_what_follows_a_complete_response_does_not_change_it(serve: Callable[..., int]) -> None:
+    second = b"HTTP/1.1 500 Oops\r\nX-Second: 1\r\nContent-Length: 3\r\n\r\nbad"
+
+    response, _ = exchange(serve(answering(HEAD + b"Content-Length: 2\r\n\r\nok" + second)))
+
+    assert (response.status, body(response)) == (200, b"ok")
+    assert "x-second" not in response.headers
+
+
 def test_an_interim_response_is_passed_over(serve: Callable[..., int]) -> None:
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -291,6 +311,22 @@ def test_a_stream_over_tls_is_read_the_same_way(
     assert body(response) == b"data: a\n\n" + b"x" * 100_000
     assert response.complete
     assert response.chunks[1][0] - response.chunks[0][0] == pytest.approx(0.05, abs=0.02)
+
+
+def test_a_tls_connection_opened_ahead_outlives_the_session_tickets(
+    serve: Callable[..., int],
+    tls_server: tuple[trustme.CA, Callable[[socket.socket], socket.socket]],
+) -> None:
+    authority, wrap = tls_server
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    port = serve(answering(CHUNKED, chunk(b"data: a\n\n"), b"0\r\n\r\n"), wrap=wrap)
+
+    connection = open_connection("127.0.0.1", port, trusting, 5.0)
+    gevent.sleep(0.2)  # TLS 1.3 servers send tickets right after the handshake
+
+    assert not connection.dead
+    assert body(connection.exchange(REQUEST, 5.0)) == b"data: a\n\n"
 
 
 def test_an_untrusted_certificate_is_named_as_the_cause(

@@ -6,9 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from conftest import StartEmulator
 from emulator_client import ask, get, open_stream, post, samples
 
+from conftest import StartEmulator
 from loadkit.emulator.faults import Fault, FaultPlan, parse_fault, read_faults
 from loadkit.errors import InputError
 

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
-from conftest import RunningEmulator, StartEmulator, start_emulator
 from emulator_client import Answer, ask, get, open_stream, post, samples, wait_for
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
+from conftest import RunningEmulator, StartEmulator, start_emulator
 from loadkit.cli import app
 from loadkit.errors import InputError
 

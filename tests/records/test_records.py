@@ -150,3 +150,8 @@ def test_an_empty_run_reads_as_an_empty_table(run: RunDir) -> None:
     assert run.requests().num_rows == 0
     assert parts_module.read_parts(run.requests_dir, REQUESTS_SCHEMA).schema == REQUESTS_SCHEMA
     assert json.loads(run.manifest_path.read_text())["state"] == "running"
+
+
+def test_a_folder_name_that_the_system_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="cannot be created"):
+        RunDir.create(tmp_path / ("x" * 300))

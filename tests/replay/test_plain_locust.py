@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from replay_helpers import Finished, StartEmulator, WriteTrace
 
 LOCUSTFILE = """

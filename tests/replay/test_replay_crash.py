@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 from replay_helpers import Finished, Replaying, StartEmulator, StartReplay, WriteTrace, gone
 
 LOST_AT_MOST_S = 2.0
@@ -181,3 +182,56 @@ def test_locusts_own_page_is_there_while_it_runs(begun: Begin) -> None:
 
     assert '"TTFT"' in page
     assert done.manifest["state"] == "stopped"
+
+
+@pytest.mark.parametrize("options", [(), ("--workers", "2")])
+def test_ctrl_c_before_the_workers_are_there_ends_it_all_the_same(
+    emulator: StartEmulator,
+    start_replay: StartReplay,
+    write_trace: WriteTrace,
+    options: tuple[str, ...],
+) -> None:
+    trace = write_trace([{"arrival_s": i * 0.05} for i in range(1200)])
+    replaying = start_replay(trace, emulator("--profile", "tiny").url, *options)
+    until_s = time.monotonic() + 30
+    while not replaying.children().keys() & {"local", "worker"} and time.monotonic() < until_s:
+        time.sleep(0.02)
+    time.sleep(0.2)  # the last worker is started too
+
+    replaying.process.send_signal(signal.SIGINT)
+    done = replaying.end()
+
+    assert done.manifest["state"] == "stopped"
+    assert done.requests["sent_s"].notna().sum() == 0
+
+
+def test_the_command_is_killed_while_the_workers_start(
+    emulator: StartEmulator, start_replay: StartReplay, write_trace: WriteTrace
+) -> None:
+    trace = write_trace([{"arrival_s": i * 0.05} for i in range(1200)])
+    replaying = start_replay(trace, emulator("--profile", "tiny").url, "--workers", "2")
+    until_s = time.monotonic() + 30
+    while not replaying.children().keys() & {"worker"} and time.monotonic() < until_s:
+        time.sleep(0.02)
+    children = replaying.children()
+
+    replaying.process.kill()
+    replaying.end()
+
+    assert gone(children["master"], within_s=15)
+    assert gone(children["worker"], within_s=15)
+
+
+def test_a_run_goes_on_when_nobody_reads_its_progress(
+    emulator: StartEmulator, start_replay: StartReplay, write_trace: WriteTrace
+) -> None:
+    trace = write_trace([{"arrival_s": i * 0.1} for i in range(20)])
+    replaying = start_replay(trace, emulator("--profile", "tiny").url)
+    assert replaying.process.stderr is not None
+
+    replaying.process.stderr.close()
+    replaying.process.stderr = None
+    done = replaying.end()
+
+    assert done.code == 0
+    assert len(done.requests) == 20

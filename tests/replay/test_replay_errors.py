@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+
 from replay_helpers import Finished, Replay, StartEmulator, WriteTrace
 
 
@@ -66,6 +67,7 @@ def test_a_trace_that_is_not_there(replay: Replay, tmp_path: Path) -> None:
         (["--timeout", "5"], "'5'"),
         (["--slo", "interactive:ttft:500ms"], "SLO"),
         (["--lane", "night"], "night"),
+        (["--slo", "night:ttft:p99:1s"], "night"),
         (["--api", "embeddings"], "embeddings"),
         (["--engine", "bigengine"], "bigengine"),
         (["--header", "Authorization: Bearer sk-123"], "environment variable"),
@@ -82,10 +84,8 @@ def test_an_option_with_a_wrong_value(
 
 
 def test_an_unknown_option(replay: Replay, trace: Path) -> None:
-    done = replay(trace, UNUSED, "--sped-up", "2x")
-
-    assert done.code == 2
-    assert "--speedup" in done.err  # it says which one was perhaps meant
+    expect_error(replay(trace, UNUSED, "--sped-up", "2x"), 2, "--sped-up", "loadkit replay --help")
+    expect_error(replay(trace, UNUSED, "--speedup"), 2, "--speedup")
 
 
 def test_no_target_at_all(replay: Replay, trace: Path) -> None:
@@ -97,6 +97,13 @@ def test_nobody_listens_at_the_target(replay: Replay, trace: Path) -> None:
         port = listener.getsockname()[1]
 
     expect_error(replay(trace, f"http://127.0.0.1:{port}"), 4, str(port))
+
+
+def test_the_port_of_the_page_is_taken(replay: Replay, trace: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+
+        expect_error(replay(trace, UNUSED, "--web", port), 2, "--web", port)
 
 
 def test_a_name_that_does_not_resolve(replay: Replay, trace: Path) -> None:
@@ -139,6 +146,22 @@ def test_a_key_reaches_the_server_and_nothing_else(
     everything += (done.out + done.err).encode()
     assert b"sk-secret" not in everything
     assert b"team-secret" not in everything
+
+
+def test_a_key_that_the_server_repeats_is_blanked(
+    answering: Callable[..., http.server.ThreadingHTTPServer], replay: Replay, trace: Path
+) -> None:
+    def refuse(handler: http.server.BaseHTTPRequestHandler) -> None:
+        said = f"Incorrect API key provided: {handler.headers['Authorization']}"
+        send_json(handler, {"error": {"message": said}}, 401)
+
+    port = answering(refuse).server_port
+    key = {"THE_KEY": "sk-secret-4242"}
+
+    done = replay(trace, f"http://127.0.0.1:{port}", "--api-key-env", "THE_KEY", environ=key)
+
+    expect_error(done, 2, "Incorrect API key", "***")
+    assert "sk-secret" not in done.err
 
 
 def test_an_existing_folder_is_left_alone(
@@ -269,3 +292,18 @@ def test_a_dry_run_sends_nothing_and_needs_no_target(replay: Replay, trace: Path
     assert "5 requests" in done.out
     assert "nothing was sent" in done.out
     assert not done.run.exists()
+
+
+def test_names_of_a_trace_cannot_steer_the_terminal(
+    emulator: StartEmulator, replay: Replay, write_trace: WriteTrace
+) -> None:
+    odd = "\x1b[31mred\x07" + "x" * 5000
+    trace = write_trace([{"arrival_s": 0.0, "lane": odd}, {"arrival_s": 0.1, "lane": "a\nb"}])
+
+    done = replay(trace, emulator("--profile", "tiny").url)
+
+    assert "\\x1b[31mred" in done.out
+    summary = (done.run / "report" / "summary.md").read_text()
+    for text in (done.out, done.err, summary):
+        assert "\x1b" not in text
+    assert max(map(len, done.out.splitlines())) < 400

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from synthetic_run import answered, failed, write_run
 from typer.testing import CliRunner, Result
 
 from loadkit.cli import app
 from loadkit.errors import RunError
+from synthetic_run import answered, failed, write_run
 
 ROWS = [answered(str(i), i * 0.1) for i in range(20)]
 SLO = {"lane": "interactive", "metric": "ttft", "quantile": 0.9, "threshold_s": 0.001}

@@ -7,10 +7,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from comparison_runs import gauges, repeats, rows, run, target
-from synthetic_run import write_run
 from typer.testing import CliRunner, Result
 
+from comparison_runs import gauges, repeats, rows, run, target
 from loadkit import units
 from loadkit.analysis.comparison import compare
 from loadkit.cli import app
@@ -18,6 +17,7 @@ from loadkit.errors import InputError, RunError
 from loadkit.report import ReportPaths
 from loadkit.report.comparison import conclusion, terminal_comparison, write_comparison
 from loadkit.report.comparison.words import headline
+from synthetic_run import write_run
 
 HOSTILE = "<script>alert(1)</script>\"'| [x](http://evil)"
 VOID = {"meta", "link", "br", "img", "input", "hr"}

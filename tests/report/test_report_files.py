@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic_run import answered, failed, sends_of, series, worker_sample, write_run
 
 from loadkit.analysis import summarize
 from loadkit.errors import RunError
 from loadkit.model import RequestRecord, Send, ServerMetric
 from loadkit.records import RunDir
 from loadkit.report import ReportPaths, terminal_summary, write_report
+from synthetic_run import answered, failed, sends_of, series, worker_sample, write_run
 
 M = ServerMetric
 HOSTILE = "<script>alert(1)</script>\"'| [x](http://evil)"
@@ -140,6 +140,34 @@ def test_text_from_elsewhere_is_escaped_in_html_and_markdown(tmp_path: Path) -> 
     assert not re.search(r"(?<!\\)\[x", written)
 
 
+def test_why_requests_failed_and_what_was_noted_is_told_everywhere(tmp_path: Path) -> None:
+    rows = [answered(str(i), i * 0.1) for i in range(9)]
+    rows += [
+        failed(f"x{i}", 1.0, "error", http_status=400, error=f"prompt of {900 + i} tokens <b>")
+        for i in range(3)
+    ]
+    rows.append(failed("t", 1.0, "timeout", error="y" * 5000))
+    events = ({"t_s": 2.0, "what": "6 of 128 requests are <longer>"}, *[{"what": "z"}] * 90)
+    paths = reported(write_run(tmp_path / "run", rows, events=events))
+    found = json.loads(paths.json.read_text("utf-8"))["failures"]
+    assert found[0] == {
+        "lane": "interactive",
+        "status": "error",
+        "http_status": 400,
+        "error": "prompt of 900 tokens <b>",
+        "count": 3,
+    }
+    assert (found[1]["status"], found[1]["http_status"], found[1]["count"]) == ("timeout", None, 1)
+    assert len(found[1]["error"]) < 250
+    page, written = paths.html.read_text("utf-8"), paths.markdown.read_text("utf-8")
+    before_provenance = page[: page.index("Provenance")]
+    assert "prompt of 900 tokens &lt;b&gt;" in page
+    assert "6 of 128 requests are &lt;longer&gt;" in before_provenance
+    assert before_provenance.count("<li>") < 40
+    assert "| 400 | 3 | prompt of 900 tokens \\<b\\> |" in written
+    assert "6 of 128 requests are \\<longer\\>" in written
+
+
 def test_a_dollar_sign_in_a_lane_is_no_formula(tmp_path: Path) -> None:
     rows = [answered(str(i), i * 0.1, lane="$\\frac{1$") for i in range(5)]
     assert reported(write_run(tmp_path / "run", rows)).png
@@ -195,11 +223,10 @@ def test_a_report_that_cannot_be_written_is_an_error_with_a_hint(tmp_path: Path)
 def test_the_markdown_is_short_enough_for_a_pull_request(full: ReportPaths) -> None:
     written = full.markdown.read_text("utf-8")
     assert written.startswith("## VALID: run\n")
-    assert len(written.splitlines()) < 40
-    widths = {
-        line.count(" | ") for line in written.splitlines() if line.startswith(("| lane", "| batch"))
-    }
-    assert len(widths) == 1
+    unfolded = re.sub(r"<details>.*?</details>", "", written, flags=re.DOTALL)
+    assert sum(map(bool, unfolded.splitlines())) < 30
+    grids = [block.splitlines() for block in written.split("\n\n") if block.startswith("|")]
+    assert all(len({line.count(" | ") for line in lines}) == 1 for lines in grids)
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 30])
@@ -212,6 +239,62 @@ def test_the_terminal_summary_is_ten_lines_at_most(tmp_path: Path, lanes: int) -
     assert len(lines) <= 10
     assert lines[0].startswith("INVALID")
     assert lines[-1].endswith(str(Path("run", "report", "index.html")))
+
+
+def test_the_markdown_tells_what_ran_and_how_it_can_be_done_again(full: ReportPaths) -> None:
+    written = full.markdown.read_text("utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    assert "model m; engine vllm; replayed speedup 10x; workers 1, seed 1" in written
+    assert "| Command | loadkit replay day.parquet --target" in written
+    assert "Little's law over the whole run: " in written
+    assert "<summary>Largest tenants</summary>" in written
+    (lane,) = [line for line in written.splitlines() if line.startswith("| interactive | 152 ")]
+    assert "| 40.0 ms |" in lane, "the prefill that the engine told"
+
+
+def test_answers_that_were_not_streamed_have_no_token_times_and_the_report_says_so(
+    tmp_path: Path,
+) -> None:
+    whole = {"first_token_s": None, "last_token_s": None, "chunk_offsets_s": None}
+    rows = [answered(str(i), i * 0.1, **whole) for i in range(9)]
+    target = {"url": "http://127.0.0.1:8000", "stream": False}
+    paths = reported(write_run(tmp_path / "run", rows, target=target))
+    assert "not streamed: no token times" in paths.html.read_text("utf-8")
+    assert "TTFT and TPOT are \N{EN DASH}" in paths.markdown.read_text("utf-8")
+
+
+def judged_slos(tmp_path: Path, *lanes: str) -> tuple[str, str, str]:
+    """Terminal, Markdown and JSON of 8 fast answers and 2 refusals, by a 2 s p90 SLO per lane."""
+    rows = [answered(str(i), i * 0.1) for i in range(8)]
+    rows += [failed(f"x{i}", 1.0, "rejected") for i in range(2)]
+    slos = tuple(
+        {"lane": lane, "metric": "ttft", "quantile": 0.9, "threshold_s": 2.0} for lane in lanes
+    )
+    run = write_run(tmp_path / "run", rows, slos=slos)
+    texts = terminal_summary(summarize(run)).plain, reported(run).markdown.read_text("utf-8")
+    terminal, written = (text.replace("\N{NO-BREAK SPACE}", " ") for text in texts)
+    return terminal, written, (run.report_dir / "summary.json").read_text("utf-8")
+
+
+def test_an_slo_missed_by_refusals_says_that_what_was_measured_are_the_answers(
+    tmp_path: Path,
+) -> None:
+    terminal, written, _ = judged_slos(tmp_path, "interactive")
+    assert "not met: interactive TTFT p90 ≤ 2 s; 101 ms over answered requests, 80.00%" in terminal
+    assert "measured (answered)" in written
+    assert "NOT met | 101 ms | 80.0 %" in written
+
+
+def test_an_slo_of_a_lane_that_is_missing_cannot_be_told_anywhere(tmp_path: Path) -> None:
+    terminal, written, found = judged_slos(tmp_path, "nobody")
+    assert "SLOs     cannot be told: nobody" in terminal
+    assert "cannot be told" in written
+    assert "not met" not in (terminal + written).lower()
+    assert json.loads(found)["slos"][0]["met"] is None
+
+
+def test_the_sign_for_few_values_is_explained_once_in_the_terminal(tmp_path: Path) -> None:
+    terminal, _, _ = judged_slos(tmp_path, "interactive")
+    assert terminal.count("† fewer than 100 values") == 1
 
 
 def test_the_terminal_summary_names_each_lane(tmp_path: Path) -> None:

@@ -195,3 +195,18 @@ def test_the_description_counts_what_is_sent() -> None:
     assert totals["lanes"] == {"batch": 1, "interactive": 2}
     assert (totals["prompt_tokens"], totals["output_tokens"]) == (30, 15)
     assert (totals["duration_s"], totals["peak_rate_rps"]) == (4.0, 2)
+
+
+def test_turns_that_wait_for_each_other_in_a_circle_go_out_all_the_same() -> None:
+    trace = trace_of(
+        row("tail", 0.0, parent_id="a"),
+        row("a", 1.0, parent_id="b"),
+        row("b", 2.0, parent_id="a"),
+        row("self", 3.0, parent_id="self"),
+    )
+
+    built = build(trace, Transforms())
+
+    parents = {send.request_id: send.parent_id for send in built.sends}
+    assert parents == {"tail": "a", "a": None, "b": "a", "self": None}
+    assert list(built.notes.values()) == [2]

@@ -1,5 +1,7 @@
 """Units in values: every accepted form, and a clear no to the rest."""
 
+from collections.abc import Callable
+
 import pytest
 
 from loadkit import units
@@ -57,3 +59,9 @@ def test_an_slo() -> None:
 def test_a_malformed_slo_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         units.slo(text)
+
+
+@pytest.mark.parametrize("read", [units.factor, units.duration_s])
+def test_infinity_is_no_value(read: Callable[[str], float]) -> None:
+    with pytest.raises(InputError):
+        read("1e400x" if read is units.factor else "1e400s")

@@ -1,0 +1,95 @@
+"""Make the worked reports again. Without arguments: those that need nothing but this repository."""
+
+import argparse
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+LOADKIT = (sys.executable, "-m", "loadkit")
+ACCEPTED = (0, 1)
+"""A missed SLO is a result worth showing; anything else is not a report."""
+
+FIVE_MINUTES = ("--window", "0s:300s", "--scale", "0.15x")
+
+
+@dataclass(frozen=True)
+class Worked:
+    replay: tuple[str, ...]
+    emulator: tuple[str, ...] | None = None
+    """Options of the emulator to start; None = the target is given on the command line."""
+    trace: Path | None = None
+
+
+REPORTS = {
+    "evening-batch": Worked(
+        replay=("--slo", "interactive:ttft:p99:500ms"),
+        emulator=("--slots", "12"),
+        trace=Path("traces/diurnal-demo.parquet"),
+    ),
+    "azure-conv-vllm": Worked(replay=(*FIVE_MINUTES, "--slo", "interactive:ttft:p99:2s")),
+    "azure-conv-llamacpp": Worked(replay=(*FIVE_MINUTES, "--slo", "interactive:ttft:p99:2s")),
+}
+
+
+def main() -> None:
+    options = _options()
+    os.chdir(ROOT)  # the commands in the reports are relative to the repository
+    names = [options.name] if options.name else [n for n, w in REPORTS.items() if w.emulator]
+    for name in names:
+        worked = REPORTS[name]
+        with (
+            tempfile.TemporaryDirectory() as scratch,
+            _target(worked, options, Path(scratch)) as url,
+        ):
+            remake(name, worked.trace or Path(options.trace), url)
+
+
+def remake(name: str, trace: Path, url: str) -> None:
+    run = Path("runs") / name
+    shutil.rmtree(run, ignore_errors=True)
+    command = [*LOADKIT, "replay", str(trace), "--target", url, "-o", str(run)]
+    code = subprocess.run([*command, *REPORTS[name].replay], check=False).returncode
+    if code not in ACCEPTED:
+        sys.exit(f"{name}: loadkit replay ended with {code}")
+    kept = Path("reports") / name
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.copytree(run / "report", kept)
+    shutil.copy(run / "run.json", kept)
+
+
+@contextlib.contextmanager
+def _target(worked: Worked, options: argparse.Namespace, scratch: Path) -> Iterator[str]:
+    if worked.emulator is None:
+        yield options.target
+        return
+    port = scratch / "port"
+    files = ("--port", "0", "--port-file", str(port))
+    emulator = subprocess.Popen([*LOADKIT, "emulate", *files, *worked.emulator])
+    try:
+        until_s = time.monotonic() + 30
+        while not port.exists() and time.monotonic() < until_s:
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port.read_text()}"
+    finally:
+        emulator.terminate()
+        emulator.wait(10)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", nargs="?", choices=tuple(REPORTS))
+    parser.add_argument("--target", help="for a report against a server of your own")
+    parser.add_argument("--trace", help="for a report on a trace of your own")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
