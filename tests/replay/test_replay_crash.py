@@ -149,10 +149,12 @@ def test_ctrl_c_ends_with_everything_written_and_a_report(begun: Begin) -> None:
 def test_a_full_disk_ends_the_run_with_what_was_written_before(
     emulator: StartEmulator, write_trace: WriteTrace, tmp_path: Path
 ) -> None:
-    """A limit on the size of files stands for the disk: parts of a second do not fit any more."""
+    """A limit on the size of files stands for the disk: first parts fit, those of the rush do not."""
     engine = emulator("--profile", "tiny")
-    rows = [
-        {"request_id": f"r{i}", "arrival_s": i * 0.01, "output_tokens": 200} for i in range(1500)
+    rows = [{"request_id": f"calm{i}", "arrival_s": i * 0.1} for i in range(30)]
+    rows += [
+        {"request_id": f"rush{i}", "arrival_s": 3 + i * 0.01, "output_tokens": 200}
+        for i in range(1500)
     ]
     run = tmp_path / "full"
     command = f"ulimit -f 40; exec {sys.executable} -m loadkit replay {write_trace(rows)}"
