@@ -291,7 +291,7 @@ def test_sigterm_cuts_streams_flushes_the_ledger_and_exits_cleanly(emulator: Sta
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--policy", "magic"), "fcfs, priority"),
+        (("--policy", "magic"), "fifo, fcfs"),
         (("--profile", "magic"), "h100-8b"),
         (("--kv-blocks", "2", "--max-model-len", "100"), "KV blocks"),
         (("--no-chunked-prefill", "--chunk-size", "5"), "--chunk-size"),
