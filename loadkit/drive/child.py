@@ -16,6 +16,7 @@ from typing import Any
 import gevent
 from gevent.os import make_nonblocking, nb_read
 from locust.env import Environment
+from locust.event import EventHook
 
 from loadkit.drive.conductor import Conductor
 from loadkit.drive.link import Link, standard_streams
@@ -40,6 +41,7 @@ def main() -> None:
 
 def _local(environment: Environment, options: argparse.Namespace) -> None:
     environment.create_local_runner()
+    environment.events.request = EventHook()  # nobody looks at Locust's own statistics here
     _conduct(environment, options, workers=1)
 
 

@@ -3,11 +3,12 @@
 A greenlet switch per chunk is what makes gevent clients slow: here the hub's own callback takes the
 bytes, stamps them, frames them, and wakes the waiting greenlet once, when the message is complete.
 The stamp is the kernel's receive time where it gives one (SO_TIMESTAMPNS), so that a busy client does
-not inflate what it measures. Nothing is decoded here.
+not inflate what it measures. What a body means is not known here: its pieces go to the caller's `take`.
 """
 
 import ssl
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from socket import CMSG_SPACE, SOL_SOCKET
 from time import CLOCK_REALTIME, clock_gettime, monotonic
@@ -35,18 +36,21 @@ READ, WRITE = 1, 2
 
 @dataclass(slots=True)
 class Response:
-    """What came back, undecoded. `chunks` pairs every piece of body with its instant."""
+    """What HTTP tells of an answer; its body goes elsewhere."""
 
     sent_s: float
     """Monotonic, just before the first byte was handed to the socket."""
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     first_byte_s: float | None = None
-    chunks: list[tuple[float, bytes]] = field(default_factory=list)
     finished_s: float | None = None
     complete: bool = False
     """The message ended as HTTP says it must; False = the peer cut it."""
     error: str | None = None
+
+
+Take = Callable[[Response, float, bytes], None]
+"""Gets each piece of a body as it arrives, with its instant. Runs in the event loop: must not block."""
 
 
 class Connection:
@@ -60,7 +64,8 @@ class Connection:
         self._tls = tls
         self._parser: Any = None
         self._response: Response | None = None
-        self._chunks: list[tuple[float, bytes]] = []
+        self._take: Take = _drop
+        self._fault: Exception | None = None
         self._done = Event()
         self._stamp_s = 0.0
         self._received_bytes = 0
@@ -70,16 +75,17 @@ class Connection:
         self._watcher = gevent.get_hub().loop.io(sock.fileno(), READ)
         self._watcher.start(self._readable)
 
-    def exchange(self, request: bytes, timeout_s: float) -> Response:
+    def exchange(self, request: bytes, timeout_s: float, take: Take) -> Response:
         """Send one request and return when its response is complete, cut, or late.
 
-        Never raises for what the peer does: `error` says it, with everything received until then.
+        Never raises for what the peer does: `error` says it, and `take` had everything until then.
+        Raises what `take` raised.
         """
         self._parser = httptools.HttpResponseParser(self)
         self._done.clear()
         self._received_bytes = 0
         response = self._response = Response(sent_s=monotonic())
-        self._chunks = response.chunks
+        self._take, self._fault = take, None
         try:
             with gevent.Timeout(timeout_s):
                 self._send(self._tls.encrypt(request) if self._tls else request)
@@ -94,6 +100,8 @@ class Connection:
         self.idle_since_s = monotonic()
         if not self._keep_alive or response.error or not response.complete:
             self.close()
+        if self._fault:
+            raise self._fault
         return response
 
     def cancel(self) -> None:
@@ -131,20 +139,18 @@ class Connection:
             return
         try:
             if self._tls:
-                data = self._tls.decrypt(data)  # nothing where TLS sends for itself: tickets
-            if data and self._response is None:
+                data = self._tls.decrypt(data)
+                if not data:  # TLS sent for itself: tickets
+                    return
+            self._received_bytes += len(data)  # headers too: the parser itself knows no bound
+            if self._response is None:
                 self._ended("data without a request")
-            elif data:
-                self._feed(data)
+            elif self._received_bytes > MAX_RESPONSE_BYTES:
+                self._finish(f"response over {MAX_RESPONSE_BYTES >> 20} MiB")
+            else:
+                self._parser.feed_data(data)
         except (httptools.HttpParserError, ssl.SSLError) as error:
             self._ended(f"malformed response: {error}")
-
-    def _feed(self, data: bytes) -> None:
-        self._received_bytes += len(data)  # headers too: the parser itself knows no bound
-        if self._received_bytes > MAX_RESPONSE_BYTES:
-            self._finish(f"response over {MAX_RESPONSE_BYTES >> 20} MiB")
-        else:
-            self._parser.feed_data(data)
 
     def _ended(self, why: str) -> None:
         """The peer closed (no words) or broke the connection."""
@@ -182,13 +188,22 @@ class Connection:
             self._response.first_byte_s = self._response.first_byte_s or self._stamp_s
 
     def on_body(self, body: bytes) -> None:
-        if not self._done.is_set():
-            self._chunks.append((self._stamp_s, body))
+        response = self._response
+        if response is not None and not self._done.is_set():
+            try:
+                self._take(response, self._stamp_s, body)
+            except Exception as fault:  # noqa: BLE001 — `exchange` raises it: a callback must not
+                self._fault = fault
+                self._finish("cancelled")
 
     def on_message_complete(self) -> None:
         if self._response is not None and self._response.status >= 200:
             self._response.complete = True
             self._finish(None)
+
+
+def _drop(response: Response, stamp_s: float, data: bytes) -> None:
+    """What `take` is before the first exchange."""
 
 
 def _kernel_age_s(ancillary: list[tuple[int, int, bytes]]) -> float:

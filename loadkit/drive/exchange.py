@@ -1,8 +1,7 @@
 """One request from bytes to facts: what goes on the wire, and the record of what came back."""
 
 import os
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from loadkit.drive.connection import Response
@@ -24,9 +23,6 @@ from loadkit.engines import (
 )
 from loadkit.model import RequestRecord, Send, Status
 from loadkit.prompts import PromptMaker
-
-DECODE_SLICE = 64
-"""Pieces of a stream decoded between two chances for other work: well under a millisecond."""
 
 
 class RequestWriter:
@@ -103,27 +99,50 @@ class Instants(NamedTuple):
     """Start of the run on the monotonic clock."""
 
 
-def decode(api: Api, response: Response) -> Iterator[Reply | None]:
-    """Yield None after every slice of work, and the Reply at last."""
-    if not _is_stream(response):
-        yield read_body(api, b"".join(data for _, data in response.chunks))
-        return
-    reader = StreamReader(api)
-    for index, (stamp_s, data) in enumerate(response.chunks, 1):
-        reader.feed(stamp_s, data)
-        if index % DECODE_SLICE == 0:
-            yield None
-    yield reader.finish()
+class AnswerReader:
+    """Reads the body of one response while it arrives, whether or not it is a stream."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._stream: StreamReader | None = None
+        self._whole = bytearray()
+        self.begun = False
+
+    def take(self, response: Response, stamp_s: float, data: bytes) -> None:
+        """The next piece, which arrived at `stamp_s`."""
+        if self._stream is not None:
+            self._stream.feed(stamp_s, data)
+        elif self.begun or not _is_stream(response, data):
+            self._whole += data
+        else:
+            self._stream = StreamReader(self._api)
+            self._stream.feed(stamp_s, data)
+        self.begun = True
+
+    @property
+    def is_stream(self) -> bool:
+        return self._stream is not None
+
+    def finish(self, response: Response) -> Reply:
+        """What it all amounts to."""
+        if self._stream is None and not _is_stream(response, b""):
+            return read_body(self._api, bytes(self._whole))
+        return (self._stream or StreamReader(self._api)).finish()
 
 
-def record(send: Send, at: Instants, response: Response, reply: Reply) -> RequestRecord:
+def record(send: Send, at: Instants, response: Response, body: AnswerReader) -> RequestRecord:
     """The facts of one exchange; whatever is not known stays None."""
-    status, error, retry_after_s = _outcome(send, response, reply)
+    reply = body.finish(response)
+    status, error, retry_after_s = _outcome(send, response, body, reply)
     usage = reply.usage
     counted = usage.output_tokens if usage else None
     chunks = len(reply.content_stamps_s) or None
     origin_s, timings = at.start_s, reply.timings
-    return unsent_record(send, at.due_s, status, error)._replace(
+    return unsent_record(
+        send,
+        at.due_s,
+        status,
+        error,
         sent_s=response.sent_s - origin_s,
         connect_s=at.connect_s,
         first_byte_s=_since(response.first_byte_s, origin_s),
@@ -148,8 +167,10 @@ def record(send: Send, at: Instants, response: Response, reply: Reply) -> Reques
     )
 
 
-def unsent_record(send: Send, due_s: float, status: Status, error: str | None) -> RequestRecord:
-    """The row of a request that never went out, and the planned half of every other row."""
+def unsent_record(
+    send: Send, due_s: float, status: Status, error: str | None, **facts: Any
+) -> RequestRecord:
+    """The row of a request that never went out; of any other, with the `facts` of what came of it."""
     return RequestRecord(
         request_id=send.request_id,
         lane=send.lane,
@@ -164,6 +185,7 @@ def unsent_record(send: Send, due_s: float, status: Status, error: str | None) -
         planned_s=send.scheduled_s,
         prompt_tokens_planned=send.prompt_tokens,
         output_tokens_planned=send.output_tokens,
+        **facts,
     )
 
 
@@ -172,28 +194,27 @@ def header_safe(text: str) -> str:
     return quote(text, safe=" ~:/._-#@+=,;()[]")[:256]
 
 
-def _is_stream(response: Response) -> bool:
+def _is_stream(response: Response, start: bytes) -> bool:
     """By its type or, behind a gateway that sends another one, by its first bytes."""
     if "text/event-stream" in response.headers.get("content-type", ""):
         return True
-    start = response.chunks[0][1].lstrip() if response.chunks else b""
-    return start.startswith((b"data:", b"event:", b":"))
+    return start.lstrip().startswith((b"data:", b"event:", b":"))
 
 
 def _outcome(
-    send: Send, response: Response, reply: Reply
+    send: Send, response: Response, body: AnswerReader, reply: Reply
 ) -> tuple[Status, str | None, float | None]:
     if response.error in ("timeout", "cancelled"):
         return response.error, None, None  # type: ignore[return-value]
-    if response.error and (not reply.error or _unreadable(response, reply)):
-        begun = bool(response.chunks) and response.status == 200
+    if response.error and (not reply.error or _unreadable(body, reply)):
+        begun = body.begun and response.status == 200
         return ("stream_error" if begun else "error"), response.error, None
     return outcome(response.status, reply, response.headers, send.output_tokens)
 
 
-def _unreadable(response: Response, reply: Reply) -> bool:
+def _unreadable(body: AnswerReader, reply: Reply) -> bool:
     """What came before the connection broke is no answer: its end is the error, not its look."""
-    return not _is_stream(response) and reply.malformed_events > 0
+    return not body.is_stream and reply.malformed_events > 0
 
 
 def _since(instant_s: float | None, origin_s: float) -> float | None:

@@ -101,6 +101,7 @@ async def _start(arguments: Sequence[str], log: Path) -> asyncio.subprocess.Proc
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
+            env={**os.environ, "GEVENT_TRACK_GREENLET_TREE": "0"},  # a stack walk per request
             start_new_session=True,  # Ctrl-C in a terminal reaches the command alone
         )
 

@@ -29,8 +29,8 @@ from loadkit.drive.replayer import Replayer
 from loadkit.model import RequestRecord
 
 FLUSH_EVERY_S = 0.5
-GC_THRESHOLDS = (50_000, 20, 50)
-"""Chunks of streams live for seconds and hold no cycles: looking through them often finds nothing."""
+GC_THRESHOLDS = (10_000, 20, 50)
+"""What lives here holds few cycles: looking for them often finds nothing."""
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from loadkit.engines import reply as read
+from loadkit.engines.repeat import Repeat
 from loadkit.engines.reply import Api, Channel, Reply, ReplyError, Timings, Usage
 
 MAX_EVENT_BYTES = 4 * 1024 * 1024
@@ -32,6 +33,10 @@ class StreamReader:
 
     def feed(self, stamp_s: float, data: bytes) -> None:
         """Bytes that arrived at `stamp_s`."""
+        repeat = self._facts.repeat
+        if repeat and not self._tail and not self._after_cr and repeat.fits(data):
+            self._facts.stamps_s.append(stamp_s)
+            return
         self._stamp_s = stamp_s if data else self._stamp_s
         if self._after_cr or _CR in data:
             data = self._with_lf(data)
@@ -121,6 +126,8 @@ class _Facts:
         self.malformed = 0
         self.response_id: str | None = None
         self.timings = Timings()
+        self.repeat: Repeat | None = None
+        """Of the last event that held a token and no news beside it."""
         # Tokens so far where every chunk carries a usage; None where they do not.
         self.counted_tokens: int | None = 0
 
@@ -133,7 +140,10 @@ class _Facts:
         except orjson.JSONDecodeError:
             chunk = _loads_leniently(data)
         if isinstance(chunk, dict):
+            before = len(self.stamps_s)
             self.take(chunk, stamp_s)
+            if len(self.stamps_s) > before:
+                self.repeat = Repeat.of(data, chunk["choices"])
         else:
             self.malformed += 1
 

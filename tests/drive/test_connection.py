@@ -5,6 +5,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import gevent
 import pytest
@@ -77,13 +78,33 @@ def answering(*pieces: bytes | float) -> Script:
     return script
 
 
-def exchange(port: int, timeout_s: float = 5.0) -> tuple[Response, Connection]:
+@dataclass
+class Heard:
+    """One answer with its body."""
+
+    response: Response
+    stamps_s: list[float]
+    pieces: list[bytes]
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.pieces)
+
+
+def ask(connection: Connection, request: bytes = REQUEST, timeout_s: float = 5.0) -> Heard:
+    stamps_s: list[float] = []
+    pieces: list[bytes] = []
+
+    def take(_: Response, stamp_s: float, data: bytes) -> None:
+        stamps_s.append(stamp_s)
+        pieces.append(data)
+
+    return Heard(connection.exchange(request, timeout_s, take), stamps_s, pieces)
+
+
+def exchange(port: int, timeout_s: float = 5.0) -> tuple[Heard, Connection]:
     connection = open_connection("127.0.0.1", port, None, 5.0)
-    return connection.exchange(REQUEST, timeout_s), connection
-
-
-def body(response: Response) -> bytes:
-    return b"".join(data for _, data in response.chunks)
+    return ask(connection, timeout_s=timeout_s), connection
 
 
 def test_a_chunked_stream_arrives_whole_with_a_stamp_for_each_piece(
@@ -99,26 +120,30 @@ def test_a_chunked_stream_arrives_whole_with_a_stamp_for_each_piece(
         b"0\r\n\r\n",
     ]
 
-    response, connection = exchange(serve(answering(*pieces)))
+    heard, connection = exchange(serve(answering(*pieces)))
 
-    assert body(response) == b"data: a\n\ndata: b\n\n"
-    assert (response.status, response.complete, response.error) == (200, True, None)
-    assert response.headers["content-type"] == "text/event-stream"
-    (first_s, _), (second_s, _) = response.chunks
-    assert response.sent_s <= first_s
+    assert heard.body == b"data: a\n\ndata: b\n\n"
+    assert (heard.response.status, heard.response.complete, heard.response.error) == (
+        200,
+        True,
+        None,
+    )
+    assert heard.response.headers["content-type"] == "text/event-stream"
+    first_s, second_s = heard.stamps_s
+    assert heard.response.sent_s <= first_s
     assert second_s - first_s == pytest.approx(pause_s, abs=0.02)
-    assert response.finished_s is not None
-    assert response.finished_s - second_s == pytest.approx(pause_s, abs=0.02)
+    assert heard.response.finished_s is not None
+    assert heard.response.finished_s - second_s == pytest.approx(pause_s, abs=0.02)
     connection.close()
 
 
 def test_bytes_that_come_one_by_one_give_the_same_body(serve: Callable[..., int]) -> None:
     wire = CHUNKED + chunk("data: é\n\n".encode()) + b"0\r\n\r\n"
 
-    response, _ = exchange(serve(answering(*(wire[i : i + 1] for i in range(len(wire))))))
+    heard, _ = exchange(serve(answering(*(wire[i : i + 1] for i in range(len(wire))))))
 
-    assert body(response) == "data: é\n\n".encode()
-    assert response.complete
+    assert heard.body == "data: é\n\n".encode()
+    assert heard.response.complete
 
 
 def test_the_stamp_is_the_kernels_not_that_of_a_busy_client(serve: Callable[..., int]) -> None:
@@ -134,10 +159,10 @@ def test_the_stamp_is_the_kernels_not_that_of_a_busy_client(serve: Callable[...,
 
     connection = open_connection("127.0.0.1", serve(script), None, 5.0)
     gevent.spawn_later(0.02, time.sleep, 0.2)
-    response = connection.exchange(REQUEST, 5.0)
+    heard = ask(connection)
 
-    assert response.first_byte_s is not None
-    assert response.first_byte_s - sent_at[0] < 0.05
+    assert heard.response.first_byte_s is not None
+    assert heard.response.first_byte_s - sent_at[0] < 0.05
 
 
 def test_a_connection_is_kept_and_used_again(serve: Callable[..., int]) -> None:
@@ -149,30 +174,34 @@ def test_a_connection_is_kept_and_used_again(serve: Callable[..., int]) -> None:
 
     connection = open_connection("127.0.0.1", serve(twice), None, 5.0)
 
-    assert [body(connection.exchange(REQUEST, 5.0)) for _ in range(2)] == [b"one", b"two"]
+    assert [ask(connection).body for _ in range(2)] == [b"one", b"two"]
     assert not connection.dead
     connection.close()
 
 
 def test_connection_close_ends_the_connection(serve: Callable[..., int]) -> None:
-    response, connection = exchange(
+    heard, connection = exchange(
         serve(answering(HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\nok"))
     )
 
-    assert (body(response), response.complete, connection.dead) == (b"ok", True, True)
+    assert (heard.body, heard.response.complete, connection.dead) == (b"ok", True, True)
 
 
 def test_a_body_without_framing_ends_with_the_connection(serve: Callable[..., int]) -> None:
-    response, _ = exchange(serve(answering(HEAD + b"\r\n", b"data: a\n\n")))
+    heard, _ = exchange(serve(answering(HEAD + b"\r\n", b"data: a\n\n")))
 
-    assert (body(response), response.complete, response.error) == (b"data: a\n\n", True, None)
+    assert (heard.body, heard.response.complete, heard.response.error) == (
+        b"data: a\n\n",
+        True,
+        None,
+    )
 
 
 def test_a_framed_body_that_is_cut_is_not_complete(serve: Callable[..., int]) -> None:
-    response, connection = exchange(serve(answering(CHUNKED, chunk(b"data: a\n\n"))))
+    heard, connection = exchange(serve(answering(CHUNKED, chunk(b"data: a\n\n"))))
 
-    assert (body(response), response.complete) == (b"data: a\n\n", False)
-    assert response.error == "connection closed by the server"
+    assert (heard.body, heard.response.complete) == (b"data: a\n\n", False)
+    assert heard.response.error == "connection closed by the server"
     assert connection.dead
 
 
@@ -182,29 +211,29 @@ def test_a_reset_keeps_what_had_arrived(serve: Callable[..., int]) -> None:
         time.sleep(0.1)  # let it arrive: a reset discards what is still under way
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
-    response, _ = exchange(serve(reset))
+    heard, _ = exchange(serve(reset))
 
-    assert body(response) == b"data: a\n\n"
-    assert response.error == "Connection reset by peer"
+    assert heard.body == b"data: a\n\n"
+    assert heard.response.error == "Connection reset by peer"
 
 
 def test_a_late_answer_is_a_timeout_with_what_had_arrived(serve: Callable[..., int]) -> None:
     began_s = time.monotonic()
 
-    response, connection = exchange(
+    heard, connection = exchange(
         serve(answering(CHUNKED, chunk(b"data: a\n\n"), 3.0)), timeout_s=0.3
     )
 
-    assert (response.error, body(response)) == ("timeout", b"data: a\n\n")
+    assert (heard.response.error, heard.body) == ("timeout", b"data: a\n\n")
     assert time.monotonic() - began_s < 2.0
     assert connection.dead
 
 
 def test_bytes_that_are_no_http_are_an_error_not_a_crash(serve: Callable[..., int]) -> None:
-    response, _ = exchange(serve(answering(b"\x00\x01 nonsense\r\n\r\n")))
+    heard, _ = exchange(serve(answering(b"\x00\x01 nonsense\r\n\r\n")))
 
-    assert response.error is not None
-    assert "malformed response" in response.error
+    assert heard.response.error is not None
+    assert "malformed response" in heard.response.error
 
 
 def test_an_endless_body_is_bounded(
@@ -213,10 +242,10 @@ def test_an_endless_body_is_bounded(
     monkeypatch.setattr("loadkit.drive.connection.MAX_RESPONSE_BYTES", 1 << 20)
     assert MAX_RESPONSE_BYTES > 1 << 20
 
-    response, _ = exchange(serve(answering(CHUNKED, *[chunk(b"x" * 65536)] * 64)))
+    heard, _ = exchange(serve(answering(CHUNKED, *[chunk(b"x" * 65536)] * 64)))
 
-    assert response.error is not None
-    assert response.error.startswith("response over")
+    assert heard.response.error is not None
+    assert heard.response.error.startswith("response over")
 
 
 def test_endless_headers_are_bounded(
@@ -224,27 +253,27 @@ def test_endless_headers_are_bounded(
 ) -> None:
     monkeypatch.setattr("loadkit.drive.connection.MAX_RESPONSE_BYTES", 1 << 20)
 
-    response, _ = exchange(serve(answering(HEAD, *[b"X-More: " + b"x" * 65536 + b"\r\n"] * 64)))
+    heard, _ = exchange(serve(answering(HEAD, *[b"X-More: " + b"x" * 65536 + b"\r\n"] * 64)))
 
-    assert response.error is not None
-    assert response.error.startswith("response over")
+    assert heard.response.error is not None
+    assert heard.response.error.startswith("response over")
 
 
 def test_what_follows_a_complete_response_does_not_change_it(serve: Callable[..., int]) -> None:
     second = b"HTTP/1.1 500 Oops\r\nX-Second: 1\r\nContent-Length: 3\r\n\r\nbad"
 
-    response, _ = exchange(serve(answering(HEAD + b"Content-Length: 2\r\n\r\nok" + second)))
+    heard, _ = exchange(serve(answering(HEAD + b"Content-Length: 2\r\n\r\nok" + second)))
 
-    assert (response.status, body(response)) == (200, b"ok")
-    assert "x-second" not in response.headers
+    assert (heard.response.status, heard.body) == (200, b"ok")
+    assert "x-second" not in heard.response.headers
 
 
 def test_an_interim_response_is_passed_over(serve: Callable[..., int]) -> None:
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
 
-    response, _ = exchange(serve(answering(interim + HEAD + b"Content-Length: 2\r\n\r\nok")))
+    heard, _ = exchange(serve(answering(interim + HEAD + b"Content-Length: 2\r\n\r\nok")))
 
-    assert (response.status, body(response)) == (200, b"ok")
+    assert (heard.response.status, heard.body) == (200, b"ok")
 
 
 def test_a_peer_that_closes_an_idle_connection_is_noticed(serve: Callable[..., int]) -> None:
@@ -268,9 +297,9 @@ def test_a_large_request_goes_out_whole(serve: Callable[..., int]) -> None:
 
     head = b"POST / HTTP/1.1\r\nHost: x\r\n\r\n"
     connection = open_connection("127.0.0.1", serve(script), None, 5.0)
-    response = connection.exchange(head + b"x" * (size - len(head)), 10.0)
+    heard = ask(connection, head + b"x" * (size - len(head)), 10.0)
 
-    assert (got, body(response)) == ([size], b"ok")
+    assert (got, heard.body) == ([size], b"ok")
 
 
 def test_a_refused_connection_says_so() -> None:
@@ -306,11 +335,11 @@ def test_a_stream_over_tls_is_read_the_same_way(
         wrap=wrap,
     )
 
-    response = open_connection("127.0.0.1", port, trusting, 5.0).exchange(REQUEST, 5.0)
+    heard = ask(open_connection("127.0.0.1", port, trusting, 5.0))
 
-    assert body(response) == b"data: a\n\n" + b"x" * 100_000
-    assert response.complete
-    assert response.chunks[1][0] - response.chunks[0][0] == pytest.approx(0.05, abs=0.02)
+    assert heard.body == b"data: a\n\n" + b"x" * 100_000
+    assert heard.response.complete
+    assert heard.stamps_s[1] - heard.stamps_s[0] == pytest.approx(0.05, abs=0.02)
 
 
 def test_a_tls_connection_opened_ahead_outlives_the_session_tickets(
@@ -326,7 +355,7 @@ def test_a_tls_connection_opened_ahead_outlives_the_session_tickets(
     gevent.sleep(0.2)  # TLS 1.3 servers send tickets right after the handshake
 
     assert not connection.dead
-    assert body(connection.exchange(REQUEST, 5.0)) == b"data: a\n\n"
+    assert ask(connection).body == b"data: a\n\n"
 
 
 def test_an_untrusted_certificate_is_named_as_the_cause(
