@@ -62,7 +62,8 @@ class Connection:
     def __init__(self, sock: Any, tls: Tls | None) -> None:
         self._sock = sock
         self._tls = tls
-        self._parser: Any = None
+        self._parser = httptools.HttpResponseParser(self)
+        """Reused: it starts anew after each whole message, and any other ends the connection."""
         self._response: Response | None = None
         self._take: Take = _drop
         self._fault: Exception | None = None
@@ -81,7 +82,6 @@ class Connection:
         Never raises for what the peer does: `error` says it, and `take` had everything until then.
         Raises what `take` raised.
         """
-        self._parser = httptools.HttpResponseParser(self)
         self._done.clear()
         self._received_bytes = 0
         response = self._response = Response(sent_s=monotonic())
