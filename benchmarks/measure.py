@@ -4,7 +4,8 @@ Both sides stamp with the monotonic clock of one machine, so no clock is fitted 
 subtracted: the error of an instant is the client's stamp minus the server's write.
 """
 
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ class Spread:
         if not len(values_s):
             return cls(np.nan, np.nan, np.nan)
         return cls(*(float(q) * 1e3 for q in np.quantile(values_s, (0.5, 0.99, 1.0))))
+
+    @classmethod
+    def median(cls, spreads: "list[Spread]") -> "Spread":
+        """Of each quantile on its own."""
+        return cls(*(float(np.median(q)) for q in zip(*map(astuple, spreads), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,26 @@ def measure(
         rss_mib=record["rss_bytes"] / 2**20,
         cores=cores,
         errors=errors,
+    )
+
+
+def typical(rounds: list[Row]) -> Row:
+    """Median of every figure over rounds of one client at one rate; requests and errors add up."""
+    figures: dict[str, Any] = {}
+    for name in (field.name for field in fields(Row)):
+        values = [getattr(row, name) for row in rounds]
+        if isinstance(values[0], Spread):
+            figures[name] = Spread.median(values)
+        elif isinstance(values[0], float):
+            figures[name] = float(np.median(values))
+    foreign = max(row.cores.foreign for row in rounds)
+    return replace(
+        rounds[0],
+        **{**figures, "rate_rps": rounds[0].rate_rps},
+        offered=sum(row.offered for row in rounds),
+        measured=sum(row.measured for row in rounds),
+        cores=Cores(rounds[0].cores.server, foreign),
+        errors=dict(sum((Counter(row.errors) for row in rounds), Counter())),
     )
 
 

@@ -20,7 +20,8 @@ from common import Plan, Request, arguments
 
 from loadkit.records import RunDir
 
-SAMPLE_EVERY_S = 0.1
+SAMPLE_EVERY_S = 1.0
+"""Seldom: looking through all processes takes a core from those that are measured."""
 RUN_INVALID = 3
 """Exit code of a run that judged its own generator too slow: its rows are still measurements."""
 

@@ -3,16 +3,16 @@
 A greenlet switch per chunk is what makes gevent clients slow: here the hub's own callback takes the
 bytes, stamps them, frames them, and wakes the waiting greenlet once, when the message is complete.
 The stamp is the kernel's receive time where it gives one (SO_TIMESTAMPNS), so that a busy client does
-not inflate what it measures. What a body means is not known here: its pieces go to the caller's `take`.
+not inflate what it measures. What a body means is not known here: its pieces go to the caller's `Body`.
 """
 
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from socket import CMSG_SPACE, SOL_SOCKET
+from socket import CMSG_SPACE
 from time import CLOCK_REALTIME, clock_gettime, monotonic
-from typing import Any
+from typing import Any, Protocol
 
 import gevent
 import httptools
@@ -49,8 +49,15 @@ class Response:
     error: str | None = None
 
 
-Take = Callable[[Response, float, bytes], None]
-"""Gets each piece of a body as it arrives, with its instant. Runs in the event loop: must not block."""
+Take = Callable[[float, bytes], None]
+"""Gets each piece of a body as it arrives, after its instant. Runs in the event loop: must not block."""
+
+
+class Body(Protocol):
+    """Who reads the body of one response."""
+
+    def begin(self, headers: Mapping[str, str], /) -> Take:
+        """The headers are complete; says what its pieces go to."""
 
 
 class Connection:
@@ -65,6 +72,7 @@ class Connection:
         self._parser = httptools.HttpResponseParser(self)
         """Reused: it starts anew after each whole message, and any other ends the connection."""
         self._response: Response | None = None
+        self._body: Body | None = None
         self._take: Take = _drop
         self._fault: Exception | None = None
         self._done = Event()
@@ -76,16 +84,16 @@ class Connection:
         self._watcher = gevent.get_hub().loop.io(sock.fileno(), READ)
         self._watcher.start(self._readable)
 
-    def exchange(self, request: bytes, timeout_s: float, take: Take) -> Response:
+    def exchange(self, request: bytes, timeout_s: float, body: Body) -> Response:
         """Send one request and return when its response is complete, cut, or late.
 
-        Never raises for what the peer does: `error` says it, and `take` had everything until then.
-        Raises what `take` raised.
+        Never raises for what the peer does: `error` says it, and `body` had everything until then.
+        Raises what `body` raised.
         """
         self._done.clear()
         self._received_bytes = 0
         response = self._response = Response(sent_s=monotonic())
-        self._take, self._fault = take, None
+        self._body, self._fault = body, None
         try:
             with gevent.Timeout(timeout_s):
                 self._send(self._tls.encrypt(request) if self._tls else request)
@@ -124,7 +132,7 @@ class Connection:
             except BlockingIOError:
                 wait_write(self._sock.fileno())
 
-    def _readable(self) -> None:
+    def _readable(self) -> None:  # noqa: C901 — in one piece: it runs for every token
         """Hub callback: must neither block nor raise."""
         try:
             data, ancillary, _, _ = self._sock.recvmsg(RECV_BYTES, _ANCILLARY_BYTES)
@@ -133,7 +141,12 @@ class Connection:
         except OSError as error:
             self._ended(words(error))
             return
-        self._stamp_s = monotonic() - _kernel_age_s(ancillary) if ancillary else monotonic()
+        self._stamp_s = monotonic()
+        if ancillary:  # nothing but the stamp was asked for
+            seconds, nanoseconds = _unpack_timespec(ancillary[0][2])
+            age_s = clock_gettime(CLOCK_REALTIME) - seconds - nanoseconds * 1e-9
+            if 0.0 < age_s < MAX_KERNEL_AGE_S:
+                self._stamp_s -= age_s
         if not data:
             self._ended("")
             return
@@ -174,6 +187,7 @@ class Connection:
             response.finished_s = self._stamp_s if error is None else monotonic()
             response.error = error
             self._keep_alive = response.complete and self._parser.should_keep_alive()
+            self._take = _drop  # what follows is not ours
             self._done.set()
 
     # httptools calls these while it is fed.
@@ -183,18 +197,18 @@ class Connection:
             self._response.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        if self._response is not None and not self._done.is_set():  # what follows is not ours
-            self._response.status = self._parser.get_status_code()
-            self._response.first_byte_s = self._response.first_byte_s or self._stamp_s
+        response = self._response
+        if response is not None and self._body is not None and not self._done.is_set():
+            response.status = self._parser.get_status_code()
+            response.first_byte_s = response.first_byte_s or self._stamp_s
+            self._take = self._body.begin(response.headers)
 
     def on_body(self, body: bytes) -> None:
-        response = self._response
-        if response is not None and not self._done.is_set():
-            try:
-                self._take(response, self._stamp_s, body)
-            except Exception as fault:  # noqa: BLE001 — `exchange` raises it: a callback must not
-                self._fault = fault
-                self._finish("cancelled")
+        try:
+            self._take(self._stamp_s, body)
+        except Exception as fault:  # noqa: BLE001 — `exchange` raises it: a callback must not
+            self._fault = fault
+            self._finish("cancelled")
 
     def on_message_complete(self) -> None:
         if self._response is not None and self._response.status >= 200:
@@ -202,15 +216,5 @@ class Connection:
             self._finish(None)
 
 
-def _drop(response: Response, stamp_s: float, data: bytes) -> None:
-    """What `take` is before the first exchange."""
-
-
-def _kernel_age_s(ancillary: list[tuple[int, int, bytes]]) -> float:
-    """How long ago the kernel received the bytes just read; 0 when it does not say."""
-    level, kind, data = ancillary[0]  # nothing else was asked for
-    if kind != SO_TIMESTAMPNS or level != SOL_SOCKET:
-        return 0.0
-    seconds, nanoseconds = _unpack_timespec(data)
-    age_s: float = clock_gettime(CLOCK_REALTIME) - seconds - nanoseconds * 1e-9
-    return age_s if 0.0 < age_s < MAX_KERNEL_AGE_S else 0.0
+def _drop(stamp_s: float, data: bytes) -> None:
+    """Takes what nobody asked for."""

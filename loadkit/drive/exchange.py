@@ -1,10 +1,11 @@
 """One request from bytes to facts: what goes on the wire, and the record of what came back."""
 
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from loadkit.drive.connection import Response
+from loadkit.drive.connection import Response, Take
 from loadkit.drive.plan import Plan
 from loadkit.engines import (
     ENGINES,
@@ -106,33 +107,39 @@ class AnswerReader:
         self._api = api
         self._stream: StreamReader | None = None
         self._whole = bytearray()
-        self.begun = False
 
-    def take(self, response: Response, stamp_s: float, data: bytes) -> None:
-        """The next piece, which arrived at `stamp_s`."""
+    def begin(self, headers: Mapping[str, str]) -> Take:
+        if "text/event-stream" in headers.get("content-type", ""):
+            self._stream = StreamReader(self._api)
+            return self._stream.feed
+        return self._take
+
+    def _take(self, stamp_s: float, data: bytes) -> None:
+        """Behind a gateway a stream may have another type: then its first bytes tell."""
+        if not self._whole and data.lstrip().startswith((b"data:", b"event:", b":")):
+            self._stream = self._stream or StreamReader(self._api)
         if self._stream is not None:
             self._stream.feed(stamp_s, data)
-        elif self.begun or not _is_stream(response, data):
-            self._whole += data
         else:
-            self._stream = StreamReader(self._api)
-            self._stream.feed(stamp_s, data)
-        self.begun = True
+            self._whole += data
 
     @property
     def is_stream(self) -> bool:
         return self._stream is not None
 
-    def finish(self, response: Response) -> Reply:
+    @property
+    def begun(self) -> bool:
+        """Whether any piece came."""
+        return bool(self._whole) or (self._stream is not None and self._stream.begun)
+
+    def finish(self) -> Reply:
         """What it all amounts to."""
-        if self._stream is None and not _is_stream(response, b""):
-            return read_body(self._api, bytes(self._whole))
-        return (self._stream or StreamReader(self._api)).finish()
+        return self._stream.finish() if self._stream else read_body(self._api, bytes(self._whole))
 
 
 def record(send: Send, at: Instants, response: Response, body: AnswerReader) -> RequestRecord:
     """The facts of one exchange; whatever is not known stays None."""
-    reply = body.finish(response)
+    reply = body.finish()
     status, error, retry_after_s = _outcome(send, response, body, reply)
     usage = reply.usage
     counted = usage.output_tokens if usage else None
@@ -192,13 +199,6 @@ def unsent_record(
 def header_safe(text: str) -> str:
     """Any text as a header value: ids that need no escape stay as they are."""
     return quote(text, safe=" ~:/._-#@+=,;()[]")[:256]
-
-
-def _is_stream(response: Response, start: bytes) -> bool:
-    """By its type or, behind a gateway that sends another one, by its first bytes."""
-    if "text/event-stream" in response.headers.get("content-type", ""):
-        return True
-    return start.lstrip().startswith((b"data:", b"event:", b":"))
 
 
 def _outcome(

@@ -175,7 +175,7 @@ class Replayer:
             raise ConnectError("connect: no time was left for the request")
         self._busy.add(connection)
         try:
-            return connection.exchange(request, left_s, body.take), body
+            return connection.exchange(request, left_s, body), body
         finally:
             self._busy.discard(connection)
             self._pool.release(connection)

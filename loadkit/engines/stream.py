@@ -52,6 +52,11 @@ class StreamReader:
         if tail:
             self._hold(tail)
 
+    @property
+    def begun(self) -> bool:
+        """Whether any byte came."""
+        return not self._at_start or bool(self._tail)
+
     def finish(self) -> Reply:
         """The stream has ended; what is left counts as its last event."""
         if self._tail:

@@ -4,7 +4,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import gevent
@@ -91,15 +91,25 @@ class Heard:
         return b"".join(self.pieces)
 
 
+class Ear:
+    """Keeps every piece of a body as it came."""
+
+    def __init__(self) -> None:
+        self.stamps_s: list[float] = []
+        self.pieces: list[bytes] = []
+
+    def begin(self, _: Mapping[str, str]) -> Callable[[float, bytes], None]:
+        return self.take
+
+    def take(self, stamp_s: float, data: bytes) -> None:
+        self.stamps_s.append(stamp_s)
+        self.pieces.append(data)
+
+
 def ask(connection: Connection, request: bytes = REQUEST, timeout_s: float = 5.0) -> Heard:
-    stamps_s: list[float] = []
-    pieces: list[bytes] = []
-
-    def take(_: Response, stamp_s: float, data: bytes) -> None:
-        stamps_s.append(stamp_s)
-        pieces.append(data)
-
-    return Heard(connection.exchange(request, timeout_s, take), stamps_s, pieces)
+    body = Ear()
+    response = connection.exchange(request, timeout_s, body)
+    return Heard(response, body.stamps_s, body.pieces)
 
 
 def exchange(port: int, timeout_s: float = 5.0) -> tuple[Heard, Connection]:
