@@ -376,3 +376,19 @@ def test_an_untrusted_certificate_is_named_as_the_cause(
 
     with pytest.raises(ConnectError, match="certificate"):
         open_connection("127.0.0.1", port, ssl.create_default_context(), 5.0)
+
+
+def test_a_fault_of_who_reads_the_body_is_raised_where_it_can_be_told(
+    serve: Callable[..., int],
+) -> None:
+    class Broken(Ear):
+        def take(self, *_: object) -> None:
+            raise ZeroDivisionError
+
+    port = serve(answering(CHUNKED, chunk(b"data: a\n\n"), chunk(b"data: b\n\n"), b"0\r\n\r\n"))
+    connection = open_connection("127.0.0.1", port, None, 5.0)
+
+    with pytest.raises(ZeroDivisionError):
+        connection.exchange(REQUEST, 5.0, Broken())
+
+    assert connection.dead
