@@ -9,7 +9,7 @@ import pytest
 
 from replay_helpers import StartEmulator, StartReplay, WriteTrace
 
-HOGS = 6
+HOGS = 20
 HOG = "import time; end = time.monotonic() + 25\nwhile time.monotonic() < end: pass"
 
 
@@ -18,7 +18,8 @@ def hogged_cpu() -> Iterator[int]:
     """A CPU that busy processes share, each of them in a session (and scheduling group) of its own."""
     cpu = min(os.sched_getaffinity(0))
     hogs = [
-        subprocess.Popen([sys.executable, "-c", HOG], start_new_session=True) for _ in range(HOGS)
+        subprocess.Popen([sys.executable, "-IS", "-c", HOG], start_new_session=True)
+        for _ in range(HOGS)
     ]
     for hog in hogs:
         os.sched_setaffinity(hog.pid, {cpu})
