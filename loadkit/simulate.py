@@ -72,8 +72,8 @@ def _slot_level(options: SimOptions, table: TraceTable, say: Say) -> list[dict[s
             raise InputError(f"{policy.name}: {error}", hint="or use --level token") from error
         numbers = sim.summarize_jobs(result, options.late_s)
         if options.output:
-            rows = list(sim.slot_rows(result, sends))
-            numbers["run"] = _write(options, policy, info, sends, rows, [], result.end_s)
+            rows, samples = list(sim.slot_rows(result, sends)), list(sim.slot_samples(result))
+            numbers["run"] = _write(options, policy, info, sends, rows, samples, result.end_s)
         told.append(numbers)
     return told
 

@@ -37,11 +37,23 @@ REPORTS = {
     "azure-conv-vllm": Worked(replay=(*FIVE_MINUTES, "--slo", "interactive:ttft:p99:2s")),
     "azure-conv-llamacpp": Worked(replay=(*FIVE_MINUTES, "--slo", "interactive:ttft:p99:2s")),
 }
+SIMULATED = {
+    "seven-policies": (
+        *("--slots", "64", "--tick", "1s", "--preempt-cost", "15s", "--horizon", "6h"),
+        *("--policy", "fifo", "--policy", "priority", "--policy", "reserve:4"),
+        *("--policy", "reserve:8", "--policy", "reserve:16", "--policy", "preempt"),
+        *("--policy", "reserve:8+preempt", "--slo", "interactive:queue_wait:p99:2s"),
+    ),
+}
+"""Options of `loadkit sim` on a trace given on the command line."""
 
 
 def main() -> None:
     options = _options()
     os.chdir(ROOT)  # the commands in the reports are relative to the repository
+    if options.name in SIMULATED:
+        simulate(options.name, Path(options.trace))
+        return
     names = [options.name] if options.name else [n for n, w in REPORTS.items() if w.emulator]
     for name in names:
         worked = REPORTS[name]
@@ -65,6 +77,16 @@ def remake(name: str, trace: Path, url: str) -> None:
     shutil.copy(run / "run.json", kept)
 
 
+def simulate(name: str, trace: Path) -> None:
+    runs = Path("runs") / name
+    shutil.rmtree(runs, ignore_errors=True)
+    command = [*LOADKIT, "sim", str(trace), *SIMULATED[name], "-o", str(runs)]
+    subprocess.run(command, check=True)
+    kept = Path("reports") / name
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.copytree(runs / "comparison", kept)
+
+
 @contextlib.contextmanager
 def _target(worked: Worked, options: argparse.Namespace, scratch: Path) -> Iterator[str]:
     if worked.emulator is None:
@@ -85,7 +107,7 @@ def _target(worked: Worked, options: argparse.Namespace, scratch: Path) -> Itera
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", nargs="?", choices=tuple(REPORTS))
+    parser.add_argument("name", nargs="?", choices=(*REPORTS, *SIMULATED))
     parser.add_argument("--target", help="for a report against a server of your own")
     parser.add_argument("--trace", help="for a report on a trace of your own")
     return parser.parse_args()

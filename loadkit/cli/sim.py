@@ -1,6 +1,7 @@
 """`loadkit sim`."""
 
 import gc
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ from loadkit.errors import InputError
 
 if TYPE_CHECKING:
     from loadkit.core import Policy
+    from loadkit.model import Slo
 
 _ENGINE = "Engine model (token level)"
 
@@ -55,7 +57,15 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="New run directory; one in it for each of many policies."
+            "--output",
+            "-o",
+            help="New run directory; with many policies, one in it for each and a `comparison`.",
+        ),
+    ] = None,
+    slo: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="For the comparison: LANE:METRIC:pNN:DURATION (repeatable).",
         ),
     ] = None,
     speedup: Annotated[str, typer.Option(help="2x = everything twice as fast.")] = "1x",
@@ -88,7 +98,13 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
 ) -> None:
     """Put a trace through one policy or many, in virtual time.
 
-    Example: loadkit sim day.parquet --slots 64 --policy fifo --policy reserve:8+preempt
+    With -o every policy leaves a run directory like that of a live run, and several of them end in the
+    report of `loadkit compare`: what each costs the batch, and which meets every --slo at the least.
+
+    \b
+    Example:
+      loadkit sim day.parquet --slots 64 --policy fifo --policy reserve:8+preempt \\
+        -o runs/policies --slo interactive:queue_wait:p99:2s
     """
     from loadkit.cli.emulate import engine_limits, known
     from loadkit.core import PROFILES
@@ -97,6 +113,9 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
     from loadkit.simulate import SimOptions, simulate
 
     speed = known(PROFILES, profile, "profile")
+    slos = [units.slo(text) for text in slo or ()]
+    if slos and (output is None or len(policy or ()) < 2):
+        raise InputError("--slo is for the comparison", hint="two policies or more, and -o")
     options = SimOptions(
         trace=trace,
         policies=[read_policy(text) for text in policy or ["fifo"]],
@@ -133,8 +152,26 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
     policies = simulate(options, lambda text: typer.echo(text, err=True))
     if as_json:
         print_json({"policies": policies})
-        return
-    _print_table(policies, late)
+    else:
+        _print_table(policies, late)
+    if output is not None and len(policies) > 1:
+        _compare(output / "comparison", policies, slos, options.late_s, quiet=as_json)
+
+
+def _compare(
+    folder: Path, policies: list[dict[str, Any]], slos: "list[Slo]", late_s: float, *, quiet: bool
+) -> None:
+    """The report of `loadkit compare` on the runs just written, the first as the baseline."""
+    from rich.console import Console
+
+    from loadkit.analysis.comparison import compare
+    from loadkit.report.comparison import terminal_comparison, write_comparison
+
+    runs = [Path(numbers["run"]) for numbers in policies]
+    found = compare(runs, slos=slos, late_s=late_s)
+    write_comparison(folder, found, shlex.join(["loadkit", *sys.argv[1:]]))
+    if not quiet:
+        Console(soft_wrap=True, highlight=False).print(terminal_comparison(found, folder))
 
 
 def read_policy(text: str) -> "Policy":

@@ -29,6 +29,8 @@ class CountedRules:
     recovery_s: float = 0.0
     horizon_s: float = _INF
     snap: Callable[[float], float] | None = None
+    sample_s: float = _INF
+    """Seconds between two samples of the busy slots."""
 
 
 @dataclass(slots=True)
@@ -42,6 +44,8 @@ class Counted:
     """Evicted and not resumed."""
     busy_slot_s: float = 0.0
     now_s: float = 0.0
+    busy_samples: list[tuple[float, float]] = field(default_factory=list)
+    """Instants, and the slot seconds spent until then."""
 
 
 def is_plain(policy: Policy) -> bool:
@@ -93,13 +97,16 @@ class _Counting:
 
     def run(self) -> Counted:
         done, rules, ends = self._done, self._rules, self._ends
-        next_arrival_s, now_s = self._arrive(-_INF), 0.0
+        next_arrival_s, now_s, next_sample_s = self._arrive(-_INF), 0.0, rules.sample_s
         while True:
             event_s = min(next_arrival_s, ends[0][0]) if ends else next_arrival_s
             if event_s >= rules.horizon_s or event_s == _INF:
                 break
             done.busy_slot_s += (rules.slots - self._free) * (event_s - now_s)
             now_s = event_s
+            if now_s >= next_sample_s:
+                done.busy_samples.append((now_s, done.busy_slot_s))
+                next_sample_s = now_s + rules.sample_s
             if next_arrival_s == now_s:
                 next_arrival_s = self._arrive(now_s)
             if ends and ends[0][0] == now_s:
@@ -110,6 +117,7 @@ class _Counting:
                 self._start_batch(now_s)
         end_s = rules.horizon_s if rules.horizon_s < _INF else now_s
         done.busy_slot_s += (rules.slots - self._free) * (end_s - now_s)
+        done.busy_samples.append((end_s, done.busy_slot_s))
         done.now_s = end_s
         done.waiting = [job for job, _ in self._evicted]
         return done

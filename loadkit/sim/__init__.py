@@ -4,7 +4,7 @@
 model, step by step. Reads no file and no clock, draws nothing: the same input gives the same output.
 """
 
-from loadkit.sim.rows import slot_rows, token_rows, token_samples
+from loadkit.sim.rows import slot_rows, slot_samples, token_rows, token_samples
 from loadkit.sim.slots import SlotOptions, SlotResult, simulate_slots
 from loadkit.sim.summary import summarize_jobs, summarize_served
 from loadkit.sim.tokens import EngineModel, Served, TokenResult, simulate_tokens
@@ -20,6 +20,7 @@ __all__ = [
     "simulate_slots",
     "simulate_tokens",
     "slot_rows",
+    "slot_samples",
     "summarize_jobs",
     "summarize_served",
     "token_rows",

@@ -126,6 +126,23 @@ def _base(send: Send, due_s: float) -> RequestRecord:
     )
 
 
+def slot_samples(result: SlotResult) -> Iterator[MetricSample]:
+    """Mean number of busy slots over time.
+
+    Only where jobs were evicted: otherwise the rows tell it exactly, and by lane.
+    """
+    if not result.preemptions:
+        return
+    slots = float(result.options.slots)
+    yield MetricSample(0.0, _TARGET, _ENGINE, ServerMetric.MAX_NUM_SEQS, "{}", slots)
+    before_s = before_slot_s = 0.0
+    for t_s, busy_slot_s in result.busy_samples:
+        if t_s > before_s:
+            busy = (busy_slot_s - before_slot_s) / (t_s - before_s)
+            yield MetricSample(t_s, _TARGET, _ENGINE, ServerMetric.REQUESTS_RUNNING, "{}", busy)
+        before_s, before_slot_s = t_s, busy_slot_s
+
+
 def token_samples(result: TokenResult) -> Iterator[MetricSample]:
     """The engine's state about once a second, and its size, under the canonical names."""
     limits = result.model.limits

@@ -4,6 +4,7 @@ At one instant arrivals join, jobs that are through leave, then the pool decides
 instants lie on its grid: this is then the program that visits every tick, without the idle ones.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,8 @@ from loadkit.sim.outcomes import Floats, Ints, Outcomes, State, of_jobs
 from loadkit.sim.workload import Workload, on_grid, snapped
 
 _INF = float("inf")
+_SAMPLES = 500
+"""Samples of the busy slots from start to end, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +37,16 @@ class SlotResult:
     options: SlotOptions
     workload: Workload
     outcomes: Outcomes
-    busy_slot_s: float
-    """Integral of busy slots over time."""
-    end_s: float
+    busy_samples: Sequence[tuple[float, float]]
+    """Instants, and the integral of busy slots over time until then; the last is at the end."""
+
+    @property
+    def busy_slot_s(self) -> float:
+        return self.busy_samples[-1][1]
+
+    @property
+    def end_s(self) -> float:
+        return self.busy_samples[-1][0]
 
     @property
     def preemptions(self) -> int:
@@ -64,14 +74,23 @@ def by_jobs(workload: Workload, policy: Policy, options: SlotOptions) -> SlotRes
     tick_s = options.tick_s
     pool = SlotPool(policy, options.slots, options.preempt_cost_s, snapped(tick_s))
     jobs = workload.jobs(tick_s)
-    busy_slot_s, end_s = _run(pool, jobs, options.horizon_s or _INF)
-    return SlotResult(policy, options, workload, of_jobs(jobs), busy_slot_s, end_s)
+    samples = _run(pool, jobs, options.horizon_s or _INF, _sample_s(workload, options))
+    return SlotResult(policy, options, workload, of_jobs(jobs), samples)
 
 
-def _run(pool: SlotPool, jobs: list[Job], horizon_s: float) -> tuple[float, float]:
-    """Integral of busy slots, and the instant the simulation ended at."""
+def _sample_s(workload: Workload, options: SlotOptions) -> float:
+    """Time between two samples of the busy slots."""
+    last_s = options.horizon_s or float(workload.arrival_s.max(initial=0.0))
+    return max(last_s / _SAMPLES, 1e-3)
+
+
+def _run(
+    pool: SlotPool, jobs: list[Job], horizon_s: float, sample_s: float
+) -> list[tuple[float, float]]:
+    """The busy samples of a SlotResult."""
     slots, total, arrived = pool.slots, len(jobs), 0
     busy_slot_s = now_s = 0.0
+    samples, next_sample_s = [], sample_s
     next_arrival_s = jobs[0].arrival_s if jobs else _INF
     while True:
         next_end_s = pool.next_end_s
@@ -80,6 +99,9 @@ def _run(pool: SlotPool, jobs: list[Job], horizon_s: float) -> tuple[float, floa
             break
         busy_slot_s += (slots - pool.free) * (next_s - now_s)
         now_s = next_s
+        if now_s >= next_sample_s:
+            samples.append((now_s, busy_slot_s))
+            next_sample_s = now_s + sample_s
         if next_end_s == now_s:
             pool.leave_ended(now_s)
         while next_arrival_s == now_s:
@@ -88,7 +110,7 @@ def _run(pool: SlotPool, jobs: list[Job], horizon_s: float) -> tuple[float, floa
             next_arrival_s = jobs[arrived].arrival_s if arrived < total else _INF
         pool.decide(now_s)
     end_s = now_s if horizon_s == _INF else horizon_s
-    return busy_slot_s + (slots - pool.free) * (end_s - now_s), end_s
+    return [*samples, (end_s, busy_slot_s + (slots - pool.free) * (end_s - now_s))]
 
 
 def by_counting(workload: Workload, policy: Policy, options: SlotOptions) -> SlotResult:
@@ -105,11 +127,12 @@ def by_counting(workload: Workload, policy: Policy, options: SlotOptions) -> Slo
         recovery_s=options.preempt_cost_s,
         horizon_s=options.horizon_s or _INF,
         snap=snapped(tick_s),
+        sample_s=_sample_s(workload, options),
     )
     service_s = on_grid(workload.service_s, tick_s)[rows].tolist()
     done = run_counted(arrival_s[rows].tolist(), service_s, int((~batch).sum()), rules)
     outcomes = _in_arrival_order(done, rows, arrival_s, rules.horizon_s)
-    return SlotResult(policy, options, workload, outcomes, done.busy_slot_s, done.now_s)
+    return SlotResult(policy, options, workload, outcomes, done.busy_samples)
 
 
 def _in_arrival_order(done: Counted, rows: Ints, arrival_s: Floats, horizon_s: float) -> Outcomes:
