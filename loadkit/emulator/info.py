@@ -37,7 +37,8 @@ class InfoRoutes:
         return web.Response(status=503 if sick else 200)
 
     async def version(self, _request: web.Request) -> web.Response:
-        return web.json_response({"version": f"loadkit-{__version__}"})
+        told = {"version": f"loadkit-{__version__}", "policy": self._config.policy.name}
+        return web.json_response(told)
 
     async def metrics(self, _request: web.Request) -> web.Response:
         engine = self._engine

@@ -15,6 +15,8 @@ class Facts:
     version: str | None = None
     max_model_len: int | None = None
     capacity: Mapping[str, float] = field(default_factory=dict)
+    policy: str | None = None
+    """How it schedules, in its own words."""
 
 
 async def engine_facts(engine: str, ask: Ask) -> Facts:
@@ -29,11 +31,13 @@ async def _vllm(ask: Ask) -> Facts:
     return Facts(
         version=_text(at(await ask("/version"), "version")),
         capacity=_slots(at(config, "max_num_seqs")),
+        policy=_text(at(config, "policy")),
     )
 
 
 async def _emulator(ask: Ask) -> Facts:
-    return Facts(version=_text(at(await ask("/version"), "version")))
+    told = await ask("/version")
+    return Facts(version=_text(at(told, "version")), policy=_text(at(told, "policy")))
 
 
 async def _sglang(ask: Ask) -> Facts:

@@ -53,6 +53,8 @@ class TargetInfo:
     """`max_num_seqs`, `kv_blocks`, `kv_block_tokens`, as far as known."""
     metrics: tuple[str, ...]
     """Canonical names that it exposes now."""
+    policy: str | None = None
+    """How it schedules, in its own words, as far as it tells."""
     unknown: Mapping[str, str] = field(default_factory=dict)
     """What is not known, and why: metrics, `version`, `max_model_len`, `max_num_seqs` …"""
 
@@ -204,6 +206,7 @@ def _info(
         max_model_len=longest,
         capacity=capacity,
         metrics=tuple(sorted(present)),
+        policy=facts.policy,
         unknown=unknown,
     )
 

@@ -197,6 +197,7 @@ def _target(plan: Plan, info: TargetInfo) -> dict[str, Any]:
         "version": info.version,
         "max_model_len": info.max_model_len,
         "capacity": dict(info.capacity),
+        "policy": info.policy,
         "unknown": dict(info.unknown),
         "calibration": asdict(plan.calibration),
         "prompt_salt": plan.salt,

@@ -93,6 +93,25 @@ def test_llamacpp_tells_its_slots_in_props_and_has_no_metrics_unless_asked() -> 
     assert info.unknown["requests_running"] == "/metrics: HTTP 501"
 
 
+def test_the_emulator_tells_its_policy_and_so_does_vllm_in_development_mode() -> None:
+    emulator = identified(
+        {
+            "/v1/models": answers({"data": [{"id": "t", "owned_by": "loadkit"}]}),
+            "/version": answers({"version": "loadkit-0.1", "policy": "reserve:8+preempt"}),
+        }
+    )
+    config = {"vllm_config": {"scheduler_config": {"policy": "priority", "max_num_seqs": 8}}}
+    vllm = identified(
+        {
+            "/v1/models": answers(TINY),
+            "/version": answers({"version": "0.32.0"}),
+            "/server_info": answers(config),
+        }
+    )
+    assert (emulator.engine, emulator.policy) == ("loadkit-emulator", "reserve:8+preempt")
+    assert (vllm.policy, vllm.capacity) == ("priority", {"max_num_seqs": 8.0})
+
+
 def test_sglang_tells_its_slots_in_server_info() -> None:
     info = identified(
         {
