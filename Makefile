@@ -28,6 +28,7 @@ fix: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.bench         ## timing claims, as ratios side by side in one run
+	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/sending_path.py
 
 reports: $(VENV)/.installed   ## remake the worked reports
