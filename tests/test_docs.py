@@ -10,6 +10,7 @@ import typer.main
 
 from loadkit.analysis import METRICS
 from loadkit.cli import app
+from loadkit.core.words import WORDS
 from loadkit.errors import LoadkitError
 from loadkit.model import Status
 
@@ -54,6 +55,13 @@ def test_every_command_explains_itself_with_an_example(name: str) -> None:
 
     assert "Example:" in text
     assert f"loadkit {name}" in text
+
+
+def test_every_word_of_the_policy_language_is_explained() -> None:
+    page = (ROOT / "docs" / "policies.md").read_text("utf-8")
+
+    for word in WORDS:
+        assert re.search(rf"`{word}[`:=]", page), word
 
 
 def test_every_metric_and_every_status_is_explained() -> None:
