@@ -1,17 +1,20 @@
 """One core, two clocks: the live loop on a fake clock logs what a virtual-time loop logs."""
 
 import asyncio
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from loadkit.clock import FakeClock
-from loadkit.core import POLICIES, EngineLimits, Scheduler, Sequence, StepCost
+from loadkit.core import EngineLimits, Event, Scheduler, Sequence, StepCost, parse_policy
 from loadkit.emulator.api import Ask
 from loadkit.emulator.engine import Engine
 from loadkit.emulator.exchange import Exchange
 from loadkit.emulator.faults import Fault, FaultPlan
 from loadkit.emulator.tokens import from_ids
+from loadkit.model import Send
+from loadkit.sim import EngineModel, simulate_tokens
 
 LIMITS = EngineLimits(
     max_num_seqs=6, max_num_batched_tokens=64, kv_blocks=40, block_tokens=4, max_model_len=128,
@@ -19,43 +22,74 @@ LIMITS = EngineLimits(
 )  # fmt: skip
 COST = StepCost(base_s=0.01, prefill_s_per_token=0.0005, decode_s_per_seq=0.001)
 
+EVERY = (
+    "fcfs",
+    "priority",
+    "sjf",
+    "edf",
+    "fair",
+    "adaptive-lifo=200ms",
+    "reserve:2",
+    "preempt",
+    "reserve:2+preempt",
+    "reserve:10blocks+preempt,victim=largest-kv,min-run=50ms",
+    "priority,aging=1s,floor=2",
+    "fifo,queue=5",
+    "priority,max-wait=200ms",
+    "priority,deadline",
+    "fifo,drop-expired",
+    "priority,codel=500ms/100ms",
+    "fifo,static",
+    "fifo,favour=prefill",
+)
+
 Log = list[tuple[float, str, str, int]]
 
 
-def arrivals() -> list[tuple[float, Sequence]]:
+def sends() -> list[Send]:
+    """Two lanes, three tenants, priorities, and a deadline for every third: too much for the engine."""
     rng = Random(11)
-    found: list[tuple[float, Sequence]] = []
+    found: list[Send] = []
     now_s = 0.0
-    for number in range(60):
+    for number in range(80):
         now_s += rng.expovariate(12.0)
-        prompt, output = rng.randint(1, 60), rng.randint(1, 40)
-        seq = Sequence(f"r{number}", prompt, output, priority=rng.randint(0, 2))
-        found.append((now_s, seq))
+        found.append(
+            Send(
+                f"r{number}",
+                now_s,
+                rng.choice(["interactive", "batch"]),
+                rng.randint(1, 60),
+                rng.randint(1, 40),
+                tenant=rng.choice("abb"),
+                priority=rng.randint(0, 2),
+                deadline_s=now_s + rng.uniform(0.5, 4.0) if number % 3 == 0 else None,
+            )
+        )
     return found
 
 
+def sequence(send: Send) -> Sequence:
+    return Sequence(
+        send.request_id,
+        send.prompt_tokens,
+        send.output_tokens,
+        max_tokens=send.output_tokens,
+        lane=send.lane,
+        tenant=send.tenant,
+        priority=send.priority or 0,
+        deadline_s=send.deadline_s,
+    )
+
+
+def row(event: Event) -> tuple[float, str, str, int]:
+    return (event.t_s, event.kind, event.seq.request_id, event.tokens)
+
+
 def in_virtual_time(policy: str, stretch: float = 1.0) -> Log:
-    scheduler = Scheduler(POLICIES[policy], LIMITS)
-    log: Log = []
-    pending, now_s = arrivals()[::-1], 0.0
-
-    def tell() -> None:
-        log.extend((e.t_s, e.kind, e.seq.request_id, e.tokens) for e in scheduler.take_events())
-
-    while True:
-        step = scheduler.begin_step(now_s)
-        tell()
-        if step is None and not pending:
-            return log
-        end_s = now_s + COST(step) * stretch if step else pending[-1][0]
-        while pending and pending[-1][0] <= end_s:
-            arrival_s, seq = pending.pop()
-            scheduler.add(seq, arrival_s)
-            tell()
-        now_s = end_s
-        if step:
-            scheduler.finish_step(step, now_s)
-            tell()
+    events: list[Event] = []
+    cost = replace(COST, base_s=COST.base_s * stretch)
+    simulate_tokens(sends(), parse_policy(policy), EngineModel(LIMITS, cost), log=events)
+    return [row(event) for event in events]
 
 
 class ArrivingClock(FakeClock):
@@ -65,16 +99,17 @@ class ArrivingClock(FakeClock):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pending = arrivals()[::-1]
+        self.pending = sends()[::-1]
 
     async def sleep_until(self, instant_s: float) -> None:
-        while self.pending and self.pending[-1][0] <= instant_s:
+        while self.pending and self.pending[-1].scheduled_s <= instant_s:
             await self.arrive()
         await super().sleep_until(instant_s)
 
     async def arrive(self) -> None:
-        arrival_s, seq = self.pending.pop()
-        await super().sleep_until(arrival_s)
+        send = self.pending.pop()
+        seq = sequence(send)
+        await super().sleep_until(send.scheduled_s)
         self.engine.submit(Exchange(asked(seq), seq, self))
 
 
@@ -99,11 +134,11 @@ async def on_a_fake_clock(policy: str, faults: tuple[Fault, ...] = ()) -> Log:
     clock = ArrivingClock()
     log: Log = []
     engine = clock.engine = Engine(
-        lambda: Scheduler(POLICIES[policy], LIMITS),
+        lambda: Scheduler(parse_policy(policy), LIMITS),
         COST,
         clock,
         FaultPlan(faults, 0.0),
-        lambda e: log.append((e.t_s, e.kind, e.seq.request_id, e.tokens)),
+        lambda event: log.append(row(event)),
     )
     task = asyncio.create_task(engine.run())
     for _ in range(20_000):
@@ -117,19 +152,28 @@ async def on_a_fake_clock(policy: str, faults: tuple[Fault, ...] = ()) -> Log:
     return log
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "priority"])
-def test_live_loop_and_virtual_time_log_the_same_decisions_at_the_same_instants(
-    policy: str,
-) -> None:
-    live, virtual = asyncio.run(on_a_fake_clock(policy)), in_virtual_time(policy)
-    assert live == virtual
-    kinds = {kind for _, kind, _, _ in live}
-    assert kinds == {"queued", "scheduled", "preempted", "resumed", "finished"}
+@pytest.mark.parametrize("policy", EVERY)
+def test_live_loop_and_simulator_log_the_same_decisions_at_the_same_instants(policy: str) -> None:
+    live = asyncio.run(on_a_fake_clock(policy))
+
+    assert live == in_virtual_time(policy)
     assert live != in_virtual_time(policy, stretch=1 + 1e-6)
 
 
-def test_the_policies_decide_differently_on_these_arrivals() -> None:
-    assert in_virtual_time("fcfs") != in_virtual_time("priority")
+def test_among_the_decisions_compared_is_every_kind_there_is() -> None:
+    logs = {policy: in_virtual_time(policy) for policy in EVERY}
+
+    kinds = {kind for log in logs.values() for _, kind, _, _ in log}
+    assert kinds == {
+        "queued",
+        "scheduled",
+        "preempted",
+        "resumed",
+        "finished",
+        "rejected",
+        "expired",
+    }
+    assert len({tuple(log) for log in logs.values()}) == len(EVERY)  # no two decide alike
 
 
 def test_a_stall_moves_everything_after_it_and_nothing_before() -> None:
