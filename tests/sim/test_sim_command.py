@@ -41,7 +41,9 @@ def test_many_policies_end_in_a_report_that_names_the_one_to_run(
     assert "preempt meets every SLO" in done.output
     assert {path.name for path in out.iterdir()} == {"priority", "preempt", "comparison"}
     told = json.loads((out / "comparison" / "comparison.json").read_text())
-    waits_s = {run["label"]: run["lanes"]["interactive"]["queue_wait_p99_s"] for run in told["runs"]}
+    waits_s = {
+        run["label"]: run["lanes"]["interactive"]["queue_wait_p99_s"] for run in told["runs"]
+    }
     assert waits_s == {"priority": 8.0, "preempt": 0.0}
 
 
