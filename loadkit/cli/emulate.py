@@ -155,8 +155,12 @@ def _policy(text: str, max_queue: int | None, *, drop_expired: bool) -> "Policy"
     from loadkit.core.admission import all_of
 
     policy = read_policy(text)
-    admit = policy.admit if max_queue is None else all_of(policy.admit, queue_bound(max_queue))
-    return replace(policy, admit=admit, drop_expired=drop_expired or policy.drop_expired)
+    if max_queue is not None:
+        admit = all_of(policy.admit, queue_bound(max_queue))
+        policy = replace(policy, name=f"{policy.name},queue={max_queue}", admit=admit)
+    if drop_expired and not policy.drop_expired:
+        policy = replace(policy, name=f"{policy.name},drop-expired", drop_expired=True)
+    return policy
 
 
 def engine_limits(  # noqa: PLR0913

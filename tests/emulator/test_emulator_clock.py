@@ -28,6 +28,7 @@ EVERY = (
     "sjf",
     "edf",
     "fair",
+    "fair,weight.a=3",
     "adaptive-lifo=200ms",
     "reserve:2",
     "preempt",
@@ -43,7 +44,9 @@ EVERY = (
     "fifo,favour=prefill",
 )
 
-Log = list[tuple[float, str, str, int]]
+Row = tuple[float, str, str, int, str | None]
+"""Instant, decision, request, tokens, and why it was refused or dropped."""
+Log = list[Row]
 
 
 def sends() -> list[Send]:
@@ -81,8 +84,10 @@ def sequence(send: Send) -> Sequence:
     )
 
 
-def row(event: Event) -> tuple[float, str, str, int]:
-    return (event.t_s, event.kind, event.seq.request_id, event.tokens)
+def row(event: Event) -> Row:
+    seq = event.seq
+    why = seq.refusal if event.kind in ("rejected", "expired") else None
+    return (event.t_s, event.kind, seq.request_id, event.tokens, why)
 
 
 def in_virtual_time(policy: str, stretch: float = 1.0) -> Log:
@@ -163,7 +168,7 @@ def test_live_loop_and_simulator_log_the_same_decisions_at_the_same_instants(pol
 def test_among_the_decisions_compared_is_every_kind_there_is() -> None:
     logs = {policy: in_virtual_time(policy) for policy in EVERY}
 
-    kinds = {kind for log in logs.values() for _, kind, _, _ in log}
+    kinds = {kind for log in logs.values() for _, kind, *_ in log}
     assert kinds == {
         "queued",
         "scheduled",
@@ -180,6 +185,6 @@ def test_a_stall_moves_everything_after_it_and_nothing_before() -> None:
     plain = asyncio.run(on_a_fake_clock("fcfs"))
     stalled = asyncio.run(on_a_fake_clock("fcfs", (Fault("stall", at_s=1.0, for_s=2.0),)))
     assert [row for row in stalled if row[0] < 1.0] == [row for row in plain if row[0] < 1.0]
-    decided = [t_s for t_s, kind, _, _ in stalled if kind != "queued"]
+    decided = [t_s for t_s, kind, *_ in stalled if kind != "queued"]
     assert not any(1.02 < t_s < 3.0 for t_s in decided)
     assert len(stalled) >= len(plain) - 20
