@@ -150,12 +150,13 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
     )
     gc.disable()  # nothing here is cyclic, and looking for cycles costs a third of the time
     policies = simulate(options, lambda text: typer.echo(text, err=True))
-    if as_json:
-        print_json({"policies": policies})
-    else:
+    comparison = output / "comparison" if output and len(policies) > 1 else None
+    if not as_json:
         _print_table(policies, late)
-    if output is not None and len(policies) > 1:
-        _compare(output / "comparison", policies, slos, options.late_s, quiet=as_json)
+    if comparison:
+        _compare(comparison, policies, slos, options.late_s, quiet=as_json)
+    if as_json:
+        print_json({"policies": policies, "comparison": comparison and str(comparison)})
 
 
 def _compare(

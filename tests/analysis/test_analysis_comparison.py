@@ -163,15 +163,48 @@ def test_a_number_that_only_one_side_knows_is_invalid(tmp_path: Path) -> None:
     assert (found.verdict, found.change, found.why) == ("invalid", None, "not known in y")
 
 
-def test_who_refuses_more_looks_faster_and_is_cautioned(tmp_path: Path) -> None:
-    run(tmp_path / "a", "x", 1.0, source="sim")
-    kept = rows(1.0, 1.0, "sim")
+def refusing(path: Path, factor: float) -> None:
+    """A simulated run that refuses the later half of the interactive requests: those that wait longest."""
+    kept = rows(factor, 1.0, "sim")
     for i in range(50, 100):
         kept[i] = failed(f"i{i}", kept[i].scheduled_s, "rejected", source="sim")
-    write_run(tmp_path / "b", kept, target=target("y"))
+    write_run(path, kept, target=target("y"))
+
+
+def test_who_refuses_more_looks_faster_and_is_cautioned(tmp_path: Path) -> None:
+    run(tmp_path / "a", "x", 1.0, source="sim")
+    refusing(tmp_path / "b", 1.0)
     found = compare([tmp_path / "a", tmp_path / "b"])
     assert of(found, "completed").verdict == "worse"
     assert any("y answered 50.0%" in text for text in found.cautions)
+
+
+@pytest.mark.parametrize("measure", [("queue_wait", 0.99), ("late_share", None), ("e2e", 0.99)])
+def test_who_refuses_more_is_not_called_faster_for_it(
+    tmp_path: Path, measure: tuple[str, float | None]
+) -> None:
+    """Waits of 1 to 50 ms against 1 to 100 ms: lower only because the slower half is missing."""
+    run(tmp_path / "all", "x", 1.0, source="sim")
+    refusing(tmp_path / "half", 1.0)
+    for order in (["all", "half"], ["half", "all"]):
+        found = of(compare([tmp_path / name for name in order], late_s=0.075), *measure)
+        assert found.verdict == "not judged"
+        assert "50.0% of the requests in y and of 100.0% in x" in found.why
+        assert found.change  # the number is still told
+
+
+def test_who_refuses_more_and_is_slower_still_is_called_worse(tmp_path: Path) -> None:
+    run(tmp_path / "all", "x", 1.0, source="sim")
+    refusing(tmp_path / "half", 3.0)
+    found = compare([tmp_path / "all", tmp_path / "half"])
+    assert of(found, "queue_wait", 0.99).verdict == "worse"
+
+
+def test_runs_of_one_policy_on_unlike_work_are_refused_for_the_work(tmp_path: Path) -> None:
+    run(tmp_path / "a", "x", 1.0, source="sim")
+    run(tmp_path / "b", "x", 1.0, source="sim", transforms={"batch_service": 0.5})
+    with pytest.raises(InputError, match=r"batch_service not set and 0\.5"):
+        compare([tmp_path / "a", tmp_path / "b"])
 
 
 @pytest.mark.parametrize(

@@ -54,4 +54,16 @@ def test_join_waits_for_work_that_work_adds(crew: Crew) -> None:
 
 
 def test_a_crew_without_work_is_joined_at_once(crew: Crew) -> None:
+    joined = gevent.spawn(crew.join)
+    joined.join(timeout=1.0)
+
+    assert joined.successful()
+
+
+def test_after_join_no_greenlet_is_left(crew: Crew) -> None:
+    seen: list[gevent.Greenlet] = []
+    crew.spawn(lambda: seen.append(gevent.getcurrent()))
+
     crew.join()
+
+    assert [one.dead for one in seen] == [True]

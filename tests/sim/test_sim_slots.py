@@ -199,7 +199,7 @@ def test_under_fair_order_a_flood_waits_behind_itself_and_under_fcfs_behind_nobo
     calm_work_s = {who: rng.exponential(1.0, len(times)) for who, times in calm_s.items()}
     flood_s = np.sort(rng.uniform(200.0, 300.0, 12_000))
 
-    def p99(policy: str, *, flooded: bool) -> float:
+    def latency_p99_s(policy: str, *, flooded: bool) -> float:
         extra = {"z": flood_s} if flooded else {}
         at_s = np.concatenate(list((calm_s | extra).values()))
         service_s = np.concatenate([*calm_work_s.values(), np.ones(12_000 * flooded)])
@@ -209,9 +209,9 @@ def test_under_fair_order_a_flood_waits_behind_itself_and_under_fcfs_behind_nobo
         of = simulate_slots(work, parse_policy(policy), SlotOptions(64)).outcomes
         return float(np.quantile((of.end_s - of.arrival_s)[who[rows] != "z"], 0.99))
 
-    alone = p99("fair", flooded=False)
-    assert p99("fair", flooded=True) <= 1.1 * alone
-    assert p99("fifo", flooded=True) > 10 * alone
+    alone = latency_p99_s("fair", flooded=False)
+    assert latency_p99_s("fair", flooded=True) <= 1.1 * alone
+    assert latency_p99_s("fifo", flooded=True) > 10 * alone
 
 
 def test_overload_with_a_bounded_queue_completes_as_much_with_bounded_latency() -> None:

@@ -4,10 +4,9 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from loadkit.analysis.comparison.paired import MIN_PAIRS
-from loadkit.analysis.comparison.runs import Arm
+from loadkit.analysis.comparison.runs import COVERED_POINTS, Arm
 
 GOOD_PAIRS = 5
-_ANSWERED_POINTS = 0.01
 
 
 def cautions(arms: Sequence[Arm]) -> list[str]:
@@ -85,7 +84,7 @@ def _unlike_answers(arms: Sequence[Arm]) -> list[str]:
     told = []
     for lane in dict.fromkeys(lane for arm in arms for run in arm.runs for lane in run.lanes):
         shares = {arm.label: share for arm in arms if (share := _answered(arm, lane)) is not None}
-        if shares and max(shares.values()) - min(shares.values()) > _ANSWERED_POINTS:
+        if shares and max(shares.values()) - min(shares.values()) > COVERED_POINTS:
             least = min(shares, key=lambda label: shares[label])
             told.append(
                 f"In {lane}, {least} answered {shares[least]:.1%} of what was offered, others up to "

@@ -22,7 +22,7 @@ from loadkit.analysis.comparison.paired import (
     pairs_needed,
     verdict,
 )
-from loadkit.analysis.comparison.runs import Arm, Measured
+from loadkit.analysis.comparison.runs import COVERED_POINTS, Arm, Measured, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,25 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class Flattered:
+    """The arm that looks better than it is, because its number leaves out more of the slow requests."""
+
+    is_first: bool
+    why: str
+
+    def forbids(self, said: Verdict) -> bool:
+        """Against such an arm a number still counts; for it, or for a draw, it does not."""
+        return said in {"no difference shown", "worse" if self.is_first else "better"}
+
+
+@dataclass(frozen=True, slots=True)
 class _Row:
     """A difference before the verdict, which needs all rows of the arm."""
 
     shown: Difference
     found: Estimate | None
     margin: float = 0.0
+    flattered: Flattered | None = None
 
 
 def differences(
@@ -106,7 +119,21 @@ def _row(first: Arm, other: Arm, lane: str | None, measure: Measure) -> _Row | N
     relative = measure.unit != "share" and min(*before, *after) > 0
     found = estimate(before, after, relative=relative, exact=first.simulated and other.simulated)
     margin = measure.margin if relative or measure.unit == "share" else _scaled(measure, before)
-    return _Row(_shown(blank, before, after, found, relative=relative), found, margin)
+    flattered = _flattered(first, other, place)
+    return _Row(_shown(blank, before, after, found, relative=relative), found, margin, flattered)
+
+
+def _flattered(first: Arm, other: Arm, place: Place) -> Flattered | None:
+    ours, theirs = first.covered(place), other.covered(place)
+    if ours is None or theirs is None or abs(ours - theirs) <= COVERED_POINTS:
+        return None
+    less, more = (first, other) if ours < theirs else (other, first)
+    shares = sorted((ours, theirs))
+    return Flattered(
+        less is first,
+        f"speaks of {shares[0]:.1%} of the requests in {less.label} and of {shares[1]:.1%} in "
+        f"{more.label}: what is left out is the slow part",
+    )
 
 
 def _why_invalid(first: Arm, other: Arm, lane: str | None, measure: Measure) -> str:
@@ -206,6 +233,8 @@ def _judged(row: _Row, adjusted_p: float) -> Difference:
         return replace(row.shown, verdict="not judged", why="neither more nor less is better")
     margin = math.log1p(row.margin) if row.shown.relative else row.margin
     said = verdict(found, adjusted_p, margin, better)
+    if row.flattered and row.flattered.forbids(said):
+        return replace(row.shown, verdict="not judged", why=row.flattered.why)
     needed = pairs_needed(found, margin)
     return replace(row.shown, verdict=said, pairs_needed=needed, why=_why(said, found, row, needed))
 

@@ -55,6 +55,17 @@ class Measure(NamedTuple):
         return self.metric, self.quantile
 
 
+def covered_share(lane: Lane, measure: Measure) -> float | None:
+    """Part of the offered requests that a quantile or `late` speaks of; None for what counts them all.
+
+    Requests that never started or never ended are the slow ones: who covers fewer looks faster.
+    """
+    if not len(lane.offered) or (measure.quantile is None and measure.metric != "late_share"):
+        return None
+    of_waits = measure.metric in ("queue_wait", "late_share")
+    return len(waits(lane) if of_waits else lane.answered) / len(lane.offered)
+
+
 def waits(lane: Lane) -> pd.Series:
     """Queue waits of all that the engine began to serve, however it ended; of the commonest source."""
     known = lane.offered[lane.offered["queue_wait_s"].notna()]

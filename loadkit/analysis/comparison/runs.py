@@ -17,6 +17,7 @@ from loadkit.analysis.comparison.measures import (
     WHOLE_RUN,
     Key,
     Lane,
+    covered_share,
     wait_source,
     waits,
 )
@@ -33,6 +34,8 @@ from loadkit.records import Manifest, RunDir
 
 PAIRED = ("queue_wait", "ttft", "e2e")
 """Metrics of which the same request is compared from run to run."""
+COVERED_POINTS = 0.01
+"""Arms that speak of shares of the requests further apart than this are not alike."""
 _CURVE_POINTS = 800
 _LONGEST_LABEL = 60
 _OF_ONE_RUN = ("url", "prompt_salt", "calibration", "unknown")
@@ -53,6 +56,8 @@ class Measured:
     lanes: tuple[str, ...]
     offered: Mapping[str, int]
     figures: Mapping[Place, float | None]
+    covered: Mapping[Place, float | None]
+    """Part of the offered requests that a figure speaks of; None for what counts them all."""
     requests: Mapping[str, pd.DataFrame]
     """lane → the `PAIRED` metrics by request id; NaN where the request has none."""
     slos: tuple[SloResult, ...]
@@ -84,6 +89,11 @@ class Arm:
 
     def values_of(self, place: Place) -> list[float | None]:
         return [run.figures.get(place) for run in self.runs]
+
+    def covered(self, place: Place) -> float | None:
+        """Mean part of the offered requests that a figure speaks of; None for what counts them all."""
+        known = [share for run in self.runs if (share := run.covered.get(place)) is not None]
+        return float(np.mean(known)) if known else None
 
     def mean(self, place: Place) -> float | None:
         """Over the runs that know it; None when none does, or the arm is invalid."""
@@ -123,6 +133,10 @@ def group(paths: Sequence[Path], labels: Sequence[str] = ()) -> dict[str, list[R
         for run in _opened(path)
     ]
     _refuse_doubles(runs)
+    for each in runs[1:]:
+        refuse_unlike(
+            (str(runs[0].run.path), runs[0].manifest), (str(each.run.path), each.manifest)
+        )
     arms: dict[str, list[RunDir]] = {}
     for label, named in zip(_labels(runs, given=bool(labels)), runs, strict=True):
         arms.setdefault(label, []).append(named.run)
@@ -130,10 +144,6 @@ def group(paths: Sequence[Path], labels: Sequence[str] = ()) -> dict[str, list[R
         raise InputError(
             f"nothing to compare: every run is {next(iter(arms), 'missing')!r}",
             hint="give two or more runs, or tell them apart: --label old --label new",
-        )
-    for each in runs[1:]:
-        refuse_unlike(
-            (str(runs[0].run.path), runs[0].manifest), (str(each.run.path), each.manifest)
         )
     return arms
 
@@ -209,6 +219,11 @@ def measure(run: RunDir, slos: Sequence[Slo], late_s: float) -> Measured:
         lanes=tuple(lanes),
         offered={name: len(lane.offered) for name, lane in lanes.items()},
         figures={**_lane_values(lanes), **_whole_values(facts, used)},
+        covered={
+            (name, each.key): covered_share(lane, each)
+            for name, lane in lanes.items()
+            for each in MEASURES
+        },
         requests=requests,
         slos=tuple(slo.judge(facts, each) for each in slos),
         occupancy=used,

@@ -24,6 +24,10 @@ _INCONCLUSIVE = (
     f"Neither of these. Fewer than {MIN_PAIRS} pairs of live runs are always inconclusive: nobody can know "
     "how much such runs differ by themselves."
 )
+_NOT_JUDGED = (
+    "Neither more nor less of it is better; or it speaks of fewer requests on the side that it favours (by "
+    "more than 1 point of those offered), and what never started or ended is the slow part."
+)
 _SAME_REQUEST = (
     "The mean change of a request from one run to the other, over those that have it in both."
 )
@@ -49,6 +53,7 @@ def terms(comparison: Comparison) -> tuple[tuple[str, str], ...]:
     return (
         ("change", _CHANGE),
         *sure,
+        ("not judged", _NOT_JUDGED),
         ("invalid", "A run that may not be believed, or a number that only one side knows."),
         ("same request", _SAME_REQUEST),
         ("Pareto front", _FRONT),

@@ -18,8 +18,8 @@ _NOT_IN_A_TERMINAL = {
     *_NOT_AT_A_GLANCE, ("queue_wait", 1.0), ("ttft", 0.5), ("recomputed_tokens", None),
 }  # fmt: skip
 MARKS_NOTE = (
-    "✓ better than {baseline}, ✗ worse, = no difference shown, ? inconclusive. "
-    "Each value is the mean over the runs of its label."
+    "✓ better than {baseline}, ✗ worse, = no difference shown, ? inconclusive, "
+    "without a mark: not judged. Each value is the mean over the runs of its label."
 )
 
 
