@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-slow test-engines lint fix bench reports engines clean
+.PHONY: demo test test-slow test-engines lint fix bench policies reports engines clean
 
 demo: $(VENV)/.installed      ## a compressed synthetic day against the embedded engine, and its report
 	$(BIN)/loadkit demo
@@ -30,6 +30,9 @@ fix: $(VENV)/.dev
 bench: $(VENV)/.bench         ## timing claims, as ratios side by side in one run
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/sending_path.py
+
+policies: $(VENV)/.bench      ## seven policies on the emulator in wall time against the simulator, 20 minutes
+	$(BIN)/python benchmarks/policies.py
 
 reports: $(VENV)/.installed   ## remake the worked reports
 	$(BIN)/python reports/remake.py

@@ -5,17 +5,16 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from loadkit.errors import InputError
 
 if TYPE_CHECKING:
-    from loadkit.core import EngineLimits, Policy
+    from loadkit.core import EngineLimits, Policy, Profile
     from loadkit.emulator import Fault
 
-_T = TypeVar("_T")
 _ENGINE = "Engine"
 _TEST = "Test"
 
@@ -82,7 +81,11 @@ def emulate(  # noqa: PLR0913  # a command line is a list of options
         typer.Option(help="Give up what has not started by its deadline.", rich_help_panel=_ENGINE),
     ] = False,
     profile: Annotated[
-        str, typer.Option(help="Speed: h100-8b | steady | tiny.", rich_help_panel=_ENGINE)
+        str,
+        typer.Option(
+            help="Speed: h100-8b | steady | tiny, or a .toml file of your own.",
+            rich_help_panel=_ENGINE,
+        ),
     ] = "h100-8b",
     api_key_env: Annotated[
         str | None, typer.Option(help="Environment variable with the API key to ask for.")
@@ -115,10 +118,9 @@ def emulate(  # noqa: PLR0913  # a command line is a list of options
     Faults: stall slow error truncate reset refuse restart unhealthy, with at=5s for=2s every=10
     after=5 factor=3x status=429 where they apply.
     """
-    from loadkit.core import PROFILES
     from loadkit.emulator import EmulatorConfig, parse_fault, read_faults, serve
 
-    speed = known(PROFILES, profile, "profile")
+    speed = read_profile(profile)
     scripted: tuple[Fault, ...] = tuple(parse_fault(text) for text in fault or ())
     config = EmulatorConfig(
         model=model,
@@ -198,10 +200,22 @@ def engine_limits(  # noqa: PLR0913
         ) from error
 
 
-def known(table: dict[str, _T], name: str, what: str) -> _T:
-    if name not in table:
-        raise InputError(f"unknown {what} {name!r}", hint=f"known: {', '.join(table)}")
-    return table[name]
+def read_profile(text: str) -> "Profile":
+    """A profile's name, or the TOML file of that name. Raises InputError."""
+    from loadkit.core import PROFILES, profile_from_toml
+
+    if not text.endswith(".toml"):
+        if text not in PROFILES:
+            hint = f"known: {', '.join(PROFILES)}, or a .toml file"
+            raise InputError(f"unknown profile {text!r}", hint=hint)
+        return PROFILES[text]
+    try:
+        return profile_from_toml(Path(text).read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"{text}: cannot be read ({error.strerror})") from error
+    except ValueError as error:  # bad UTF-8 and bad TOML are ValueErrors too
+        hint = "for example: base_s = 0.02, prefill_s_per_token = 40e-6, kv_blocks = 4096"
+        raise InputError(f"{text}: {error}", hint=hint) from error
 
 
 def _busy_status(status: int) -> int:

@@ -73,7 +73,11 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
     window: Annotated[str, typer.Option(help="Part of the recording, e.g. 0s:10m.")] = "0s:",
     lane: Annotated[list[str] | None, typer.Option(help="Only this lane (repeatable).")] = None,
     profile: Annotated[
-        str, typer.Option(help="Speed: h100-8b | steady | tiny.", rich_help_panel=_ENGINE)
+        str,
+        typer.Option(
+            help="Speed: h100-8b | steady | tiny, or a .toml file of your own.",
+            rich_help_panel=_ENGINE,
+        ),
     ] = "h100-8b",
     kv_blocks: Annotated[
         int | None, typer.Option(help="KV cache blocks.", rich_help_panel=_ENGINE)
@@ -106,13 +110,12 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
       loadkit sim day.parquet --slots 64 --policy fifo --policy reserve:8+preempt \\
         -o runs/policies --slo interactive:queue_wait:p99:2s
     """
-    from loadkit.cli.emulate import engine_limits, known
-    from loadkit.core import PROFILES
+    from loadkit.cli.emulate import engine_limits, read_profile
     from loadkit.schedule import Transforms
     from loadkit.sim import SlotOptions
     from loadkit.simulate import SimOptions, simulate
 
-    speed = known(PROFILES, profile, "profile")
+    speed = read_profile(profile)
     slos = [units.slo(text) for text in slo or ()]
     if slos and (output is None or len(policy or ()) < 2):
         raise InputError("--slo is for the comparison", hint="two policies or more, and -o")

@@ -4,7 +4,7 @@ A host drives it: `step = begin_step(now_s)`, let `cost(step)` seconds pass on w
 `finish_step(step, now_s)`. The simulator does so in virtual time, the emulator in wall time.
 """
 
-from loadkit.core.cost import PROFILES, Profile, StepCost
+from loadkit.core.cost import PROFILES, Profile, StepCost, profile_from_toml
 from loadkit.core.draft import PolicyError
 from loadkit.core.jobs import Job
 from loadkit.core.limits import EngineLimits
@@ -33,5 +33,6 @@ __all__ = [
     "Token",
     "parse_policy",
     "policy_from_toml",
+    "profile_from_toml",
     "queue_bound",
 ]

@@ -1,6 +1,8 @@
 """How long a step takes. A model of an accelerator, not a measurement of one: profiles say what they fit."""
 
-from dataclasses import dataclass
+import math
+import tomllib
+from dataclasses import dataclass, fields
 
 from loadkit.core.sequence import Step
 
@@ -57,3 +59,25 @@ PROFILES = {
         about="fast steps for tests and demonstrations: about 1 ms a token",
     ),
 }
+
+
+def profile_from_toml(text: str) -> Profile:
+    """An engine of one's own, e.g. fitted to a server: keys are the fields of `StepCost` and `kv_blocks`.
+
+    `base_s = 0.02`, `prefill_s_per_token = 40e-6`, `decode_s_per_seq = 0`, `kv_blocks = 4096`; what is left
+    out is 0, but for `base_s` and `kv_blocks`. Raises ValueError.
+    """
+    values = tomllib.loads(text)
+    names = [*(field.name for field in fields(StepCost)), "kv_blocks"]
+    for name, value in values.items():
+        if name not in names:
+            raise ValueError(f"unknown key {name[:40]!r}; known: {', '.join(names)}")
+        if type(value) not in (int, float) or not 0 <= value < math.inf:
+            raise ValueError(f"{name} must be a number of at least 0")
+    kv_blocks = values.pop("kv_blocks", 0)
+    if type(kv_blocks) is not int or kv_blocks < 1:
+        raise ValueError("kv_blocks must be a whole number of at least 1")
+    if not values.get("base_s"):
+        raise ValueError("base_s, the seconds of an empty step, must be above 0")
+    optional = {"prefill_s_per_token": 0.0, "decode_s_per_seq": 0.0}
+    return Profile(StepCost(**(optional | values)), kv_blocks, about="given as TOML")

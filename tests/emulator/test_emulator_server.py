@@ -293,6 +293,8 @@ def test_sigterm_cuts_streams_flushes_the_ledger_and_exits_cleanly(emulator: Sta
     [
         (("--policy", "magic"), "fifo, fcfs"),
         (("--profile", "magic"), "h100-8b"),
+        (("--profile", "no-such.toml"), "no-such.toml: cannot be read"),
+        (("--profile", "pyproject.toml"), "known: base_s"),
         (("--kv-blocks", "2", "--max-model-len", "100"), "KV blocks"),
         (("--no-chunked-prefill", "--chunk-size", "5"), "--chunk-size"),
         (("--fault", "stall:at=5"), "not a duration"),
