@@ -1,6 +1,5 @@
 """`loadkit replay`: the main job."""
 
-import contextlib
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -9,11 +8,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from loadkit import units
+from loadkit.cli.arguments import base_url, headers, one_of, positive_s, recorded_command, say
 from loadkit.cli.output import print_json
-from loadkit.errors import InputError, LoadkitError, RunError, printable
+from loadkit.errors import LoadkitError, RunError, printable
 from loadkit.model import Slo, Target
-
-_SECRET_HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key", "cookie")
 
 
 def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
@@ -147,13 +145,13 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         trace=trace,
         trace_format=trace_format,
         target=Target(
-            url=_base_url(target),
-            api=_one_of("--api", api, ("completions", "chat")),
+            url=base_url(target),
+            api=one_of("--api", api, ("completions", "chat")),
             model=model,
             stream=stream,
             engine=engine,
             api_key_env=api_key_env,
-            headers=_headers(header or ()),
+            headers=headers(header or ()),
             lane_headers=lane_headers,
             ca_file=None if ca_file is None else str(ca_file),
             insecure=insecure,
@@ -162,17 +160,17 @@ def replay(  # noqa: PLR0913, PLR0917  (one parameter per flag)
         transforms=transforms,
         slos=slos,
         workers=workers,
-        timeout_s=_positive("--timeout", timeout),
+        timeout_s=positive_s("--timeout", timeout),
         max_in_flight=max_in_flight,
         retries=retries,
-        max_send_lag_s=_positive("--max-send-lag", max_send_lag),
+        max_send_lag_s=positive_s("--max-send-lag", max_send_lag),
         metrics_urls=tuple(metrics_url or ()),
         scrape=scrape,
         web_port=web,
         attached=attached,
-        command=_recorded_command(sys.argv[1:]),
+        command=recorded_command(sys.argv[1:]),
     )
-    summary, error = run_replay(options, say=_say)
+    summary, error = run_replay(options, say=say)
     finish(summary, error, json=json, attached=attached)
 
 
@@ -192,11 +190,6 @@ def finish(summary: Any, error: LoadkitError | None, *, json: bool, attached: bo
     raise typer.Exit(exit_code(summary))
 
 
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # nobody reads it: no reason to give up a run
-        typer.echo(printable(text), err=True)
-
-
 def _dry_run(
     trace: Path, trace_format: str | None, transforms: Any, slos: tuple[Slo, ...], json: bool
 ) -> None:
@@ -209,60 +202,6 @@ def _dry_run(
         print_json(schedule.describe(planned))
     else:
         typer.echo(describe_plan(planned))
-
-
-def _base_url(text: str) -> str:
-    """The server's URL without the part that loadkit adds itself. Raises InputError without one."""
-    if not text:
-        raise InputError(
-            "no target", hint="--target http://HOST:PORT, or --dry-run to send nothing"
-        )
-    return text.rstrip("/").removesuffix("/v1")
-
-
-def _recorded_command(arguments: list[str]) -> tuple[str, ...]:
-    """The command line for the manifest: values of headers are kept only where they name a variable."""
-    told = ["loadkit"]
-    arguments = [argument for argument in arguments if argument != "--attached"]
-    for before, argument in zip(["", *arguments], arguments, strict=False):
-        flag, _, header = (
-            argument.partition("=") if argument.startswith("--header=") else ("", "", "")
-        )
-        text = header if flag else argument if before == "--header" else ""
-        name, colon, value = text.partition(":")
-        hidden = f"{name}: ***" if colon and "$" not in value else text
-        told.append(f"{flag}={hidden}" if flag else hidden or argument)
-    return tuple(told)
-
-
-def _positive(flag: str, text: str) -> float:
-    value_s = units.duration_s(text)
-    if value_s <= 0:
-        raise InputError(
-            f"{flag} {text} leaves no time at all", hint="give a longer one: 500ms, 10m"
-        )
-    return value_s
-
-
-def _headers(texts: list[str] | tuple[()]) -> dict[str, str]:
-    headers = {}
-    for text in texts:
-        name, colon, value = text.partition(":")
-        if not colon or not name.strip():
-            raise InputError("--header is not 'Name: value'", hint="--header 'X-Team: search'")
-        if name.strip().lower() in _SECRET_HEADERS and "$" not in value:
-            raise InputError(
-                f"--header {name.strip()}: a secret does not belong on a command line",
-                hint=f"put it into an environment variable: --header '{name.strip()}: $MY_SECRET'",
-            )
-        headers[name.strip()] = value.strip()
-    return headers
-
-
-def _one_of(flag: str, value: str, choices: tuple[str, ...]) -> Any:
-    if value not in choices:
-        raise InputError(f"{flag} {value!r} is unknown", hint=f"one of: {', '.join(choices)}")
-    return value
 
 
 def default_output(stem: str) -> Path:
