@@ -60,9 +60,9 @@ class ArrivingClock(FakeClock):
 
     engine: Engine
 
-    def __init__(self) -> None:
+    def __init__(self, coming: list[Send] | None = None) -> None:
         super().__init__()
-        self.pending = sends()[::-1]
+        self.pending = (coming or sends())[::-1]
 
     async def sleep_until(self, instant_s: float) -> None:
         while self.pending and self.pending[-1].scheduled_s <= instant_s:
