@@ -99,7 +99,9 @@ class Exposition:
         }
         for name, value in totals.items():
             yield self._counter(name, {(): value}, ())
-        ends: dict[LabelValues, float] = {(reason,): m.success[reason] for reason in ("stop", "length")}
+        ends: dict[LabelValues, float] = {
+            (reason,): m.success[reason] for reason in ("stop", "length")
+        }
         ends["error",] = m.failed
         yield self._counter("vllm:request_success", ends, ("finished_reason",))
         yield self._rejections()
@@ -186,13 +188,17 @@ class Exposition:
         family.add_metric(tuple(labels.values()), value)
         return family
 
-    def _counter(self, name: str, values: Mapping[LabelValues, float], labels: LabelValues) -> object:
+    def _counter(
+        self, name: str, values: Mapping[LabelValues, float], labels: LabelValues
+    ) -> object:
         family = CounterMetricFamily(name, "Since start", labels=(*self._labels, *labels))
         for key, value in values.items():
             family.add_metric((*self._labels.values(), *key), value)
         return family
 
-    def _histogram(self, name: str, values: Mapping[LabelValues, Histogram], labels: LabelValues) -> object:
+    def _histogram(
+        self, name: str, values: Mapping[LabelValues, Histogram], labels: LabelValues
+    ) -> object:
         family = HistogramMetricFamily(name, "Since start", labels=(*self._labels, *labels))
         for key, histogram in values.items():
             family.add_metric(
