@@ -11,7 +11,7 @@ from loadkit.core.limits import EngineLimits
 from loadkit.core.policies import POLICIES, EngineView, Policy, Refusal, queue_bound
 from loadkit.core.policy_text import parse_policy, policy_from_toml
 from loadkit.core.scheduler import Scheduler
-from loadkit.core.sequence import Event, Sequence, Step, Token
+from loadkit.core.sequence import Event, EvictionReason, Sequence, Step, Token
 from loadkit.core.slots import SlotPool
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "EngineLimits",
     "EngineView",
     "Event",
+    "EvictionReason",
     "Job",
     "Policy",
     "PolicyError",

@@ -30,6 +30,12 @@ class BlockPool:
     def used_blocks(self) -> int:
         return self.num_blocks - len(self._free)
 
+    def shares(self, blocks: Iterable[int]) -> float:
+        """How many blocks these are when one that n refer to counts 1/n for each: over all who hold
+        blocks the sum is `used_blocks`."""
+        refs = self._refs
+        return sum([1 / refs[block] for block in blocks])
+
     def blocks_for(self, tokens: int) -> int:
         return -(-tokens // self.block_tokens)
 

@@ -7,7 +7,7 @@ from loadkit.core.entrance import Entrance
 from loadkit.core.limits import EngineLimits
 from loadkit.core.orders import is_deferrable
 from loadkit.core.policies import Policy
-from loadkit.core.sequence import End, Event, EventKind, Sequence, Step, Token
+from loadkit.core.sequence import End, Event, EventKind, EvictionReason, Sequence, Step, Token
 
 
 class Scheduler:
@@ -119,7 +119,7 @@ class Scheduler:
                 evicted = True
                 victim = self.policy.victim(self.running)
                 position = self.running.index(victim)
-                self._preempt(victim, step, now_s)
+                self._preempt(victim, "out_of_blocks", step, now_s)
                 if victim is seq:
                     # Unlike vLLM the others go on: an empty step would do no work for nobody.
                     index, count = index - 1, 0
@@ -156,7 +156,8 @@ class Scheduler:
             if not count:
                 return
             if full or not self._can_start(seq, cached):
-                if not self._evict_for(seq, step, now_s):
+                why: EvictionReason = "slot_for_urgent" if full else "blocks_for_urgent"
+                if not self._evict_for(seq, why, step, now_s):
                     return
                 continue
             self.waiting.take(seq)
@@ -178,11 +179,11 @@ class Scheduler:
             return seq
         return self.waiting.choose(now_s, batch_first=False, batch_may=False)
 
-    def _evict_for(self, seq: Sequence, step: Step, now_s: float) -> bool:
+    def _evict_for(self, seq: Sequence, why: EvictionReason, step: Step, now_s: float) -> bool:
         """Take one batch sequence's place for an urgent one. False = nobody may be evicted."""
         victim = room.victim_for(self.policy, self.running, seq, now_s)
         if victim is not None:
-            self._preempt(victim, step, now_s)
+            self._preempt(victim, why, step, now_s)
         return victim is not None
 
     def _next_tokens(self, remaining: int, step: Step) -> int:
@@ -260,11 +261,11 @@ class Scheduler:
                 seq.block_hashes.append(hash((parent, seq.number, index)))
             self.blocks.remember(seq.block_table[index], seq.block_hashes[index])
 
-    def _preempt(self, seq: Sequence, step: Step, now_s: float) -> None:
+    def _preempt(self, seq: Sequence, why: EvictionReason, step: Step, now_s: float) -> None:
         """Evict: all its blocks are freed, what was computed is to be computed again."""
         step.withdraw(seq)
         self.running.remove(seq)
-        self._tell("preempted", seq, now_s, seq.computed_tokens)
+        self._tell("preempted", seq, now_s, seq.computed_tokens, why)
         self._free(seq)
         seq.peak_computed_tokens = max(seq.peak_computed_tokens, seq.computed_tokens)
         if self.policy.preemption and self.policy.preemption.recovery == "swap":
@@ -299,11 +300,13 @@ class Scheduler:
     def _end(self, seq: Sequence, state: End, now_s: float) -> None:
         seq.state = state
         seq.ended_s = now_s
-        self._tell(state, seq, now_s, seq.generated_tokens)
+        self._tell(state, seq, now_s, seq.generated_tokens, seq.refusal)
 
     def _free(self, seq: Sequence) -> None:
         self.blocks.release(seq.block_table)
         seq.block_table = []
 
-    def _tell(self, kind: EventKind, seq: Sequence, now_s: float, tokens: int) -> None:
-        self._events.append(Event(now_s, kind, seq, tokens))
+    def _tell(
+        self, kind: EventKind, seq: Sequence, now_s: float, tokens: int, reason: str | None = None
+    ) -> None:
+        self._events.append(Event(now_s, kind, seq, tokens, reason))

@@ -11,13 +11,18 @@ State = Literal["new", "waiting", "running"] | End
 
 EventKind = Literal[
     "queued",  # tokens = prompt tokens
-    "rejected",  # at arrival; never queued
+    "rejected",  # at arrival, never queued; reason = the refusal's
     "scheduled",  # first start; tokens = prompt tokens found in the prefix cache
-    "preempted",  # tokens = computed tokens that were thrown away
+    "preempted",  # tokens = computed tokens that were thrown away; reason = an EvictionReason
     "resumed",  # tokens = computed tokens found again in the prefix cache
     "finished",  # tokens = generated tokens
     "cancelled",
-    "expired",
+    "expired",  # dropped from the queue; reason = the time-out's
+]
+EvictionReason = Literal[
+    "out_of_blocks",  # what runs has grown and the KV cache is full
+    "slot_for_urgent",  # every slot was taken when urgent work wanted one
+    "blocks_for_urgent",  # a slot was free, but not the blocks that urgent work needs to start
 ]
 
 
@@ -153,9 +158,10 @@ class Token(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A decision and when the host said it was. The meaning of `tokens` stands beside each kind."""
+    """A decision and when the host said it was. What `tokens` and `reason` tell stands beside each kind."""
 
     t_s: float
     kind: EventKind
     seq: Sequence
     tokens: int = 0
+    reason: str | None = None

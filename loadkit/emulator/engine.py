@@ -16,7 +16,7 @@ class Engine:
     """Runs one scheduler at a time; `restart` puts a fresh one in its place.
 
     Deadlines chain from the previous deadline, not from now: sleep error must not accumulate. How
-    late each step really ended is measured and exported.
+    late each step really ended is measured and exported (`lateness`).
     """
 
     def __init__(
@@ -49,6 +49,13 @@ class Engine:
             self._wake.set()
         self._tell()
         return refusal
+
+    def refuse(self, seq: Sequence, refusal: Refusal) -> None:
+        """It is turned away before the scheduler sees it; counts like any other refusal."""
+        now_s = self._clock.now_s()
+        seq.arrival_s, seq.ended_s, seq.state = now_s, now_s, "rejected"
+        seq.refusal, seq.retry_after_s = refusal
+        self.metrics.event(Event(now_s, "rejected", seq, reason=refusal.reason))
 
     def cancel(self, seq: Sequence) -> None:
         """The client has gone: free what it holds at once."""
@@ -86,8 +93,9 @@ class Engine:
                 deadline_s = clock.now_s()
                 continue
             deadline_s = faults.step_end_s(deadline_s, self._cost(step))
+            backlog_s = clock.now_s() - deadline_s
             await clock.sleep_until(deadline_s)
-            self.metrics.lateness(clock.now_s() - deadline_s)
+            self.metrics.lateness.step(clock.now_s() - deadline_s, backlog_s)
             if scheduler is self.scheduler:
                 self._finish(step)
 

@@ -2,17 +2,29 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import get_args
 
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from loadkit.core import Scheduler
-from loadkit.emulator.metrics import Histogram, Metrics
+from loadkit.core import EvictionReason, Scheduler
+from loadkit.emulator.histogram import Histogram
+from loadkit.emulator.metrics import MAX_LANES, LabelValues, Metrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-
-_Key = tuple[str, ...]
+# Told as 0 before they happen: a series that appears late has no first value.
+_REJECTIONS = (
+    "queue_full",
+    "lane_queue_full",
+    "wait_too_long",
+    "deadline_unmeetable",
+    "deadline_passed",
+    "scripted",
+)
+_DROPS = ("deadline_passed", "queue_timeout")
+_PREEMPTIONS = get_args(EvictionReason)
+_VLLM_REASONS = {"queue_full": "max_num_queued_reqs"}
 
 
 class Exposition:
@@ -29,6 +41,7 @@ class Exposition:
 
     def collect(self) -> Iterator[object]:
         yield from self._gauges()
+        yield from self._noise()
         yield from self._counters()
         yield from self._histograms()
         yield from self._lanes()
@@ -36,21 +49,26 @@ class Exposition:
     def _gauges(self) -> Iterator[object]:
         scheduler, limits = self._scheduler, self._scheduler.limits
         used = scheduler.blocks.used_blocks / limits.kv_blocks
-        metrics = self._metrics
         yield self._gauge("vllm:num_requests_running", "Running", len(scheduler.running))
         yield self._gauge("vllm:num_requests_waiting", "Waiting", len(scheduler.waiting))
         yield self._gauge("vllm:kv_cache_usage_perc", "KV blocks in use, 0..1", used)
         yield self._gauge("loadkit:max_num_seqs", "Slots", limits.max_num_seqs)
-        yield self._gauge(
-            "loadkit:clock_lateness_seconds", "Of the last step's end", metrics.lateness_s
-        )
-        yield self._gauge(
-            "loadkit:clock_lateness_max_seconds", "Largest so far", metrics.max_lateness_s
-        )
         yield self._cache_config()
         yield GaugeMetricFamily(
-            "process_start_time_seconds", "Unix time", value=metrics.started_unix_s
+            "process_start_time_seconds", "Unix time", value=self._metrics.started_unix_s
         )
+
+    def _noise(self) -> Iterator[object]:
+        late = self._metrics.lateness
+        yield self._gauge("loadkit:clock_lateness_seconds", "Of the last step's end", late.last_s)
+        yield self._gauge("loadkit:clock_lateness_max_seconds", "Largest so far", late.max_s)
+        yield self._gauge(
+            "loadkit:clock_backlog_max_seconds",
+            "Most behind by more than a step",
+            late.max_backlog_s,
+        )
+        yield self._counter("loadkit:clock_overrun_steps", {(): late.overruns}, ())
+        yield self._histogram("loadkit:step_lateness_seconds", {(): late.histogram}, ())
 
     def _cache_config(self) -> object:
         limits = self._scheduler.limits
@@ -69,7 +87,7 @@ class Exposition:
             seq.recomputed_tokens for seq in (*self._scheduler.running, *self._scheduler.waiting)
         )
         totals = {
-            "vllm:num_preemptions": m.preemptions,
+            "vllm:num_preemptions": m.preemptions.total(),
             "vllm:prompt_tokens": m.prompt_tokens,
             "vllm:prompt_tokens_cached": m.cached_tokens,
             "vllm:generation_tokens": m.generation_tokens,
@@ -77,19 +95,21 @@ class Exposition:
             "vllm:prefix_cache_hits": m.cached_tokens,
             "loadkit:recomputed_tokens": recomputed,
             "loadkit:aborts": m.aborts,
-            "loadkit:expired": m.expired,
+            "loadkit:expired": m.drops.total(),
         }
         for name, value in totals.items():
             yield self._counter(name, {(): value}, ())
-        ends: dict[_Key, float] = {(reason,): m.success[reason] for reason in ("stop", "length")}
+        ends: dict[LabelValues, float] = {
+            (reason,): m.success[reason] for reason in ("stop", "length")
+        }
         ends["error",] = m.failed
         yield self._counter("vllm:request_success", ends, ("finished_reason",))
         yield self._rejections()
 
     def _rejections(self) -> object:
         counts = Counter({"max_num_queued_reqs": 0})
-        for reason, count in self._metrics.rejections.items():
-            counts["max_num_queued_reqs" if reason == "queue_full" else reason] += count
+        for (_, reason), count in self._metrics.rejections.items():
+            counts[_VLLM_REASONS.get(reason, reason)] += count
         family = CounterMetricFamily(
             "vllm:admission_rejections", "Refused arrivals", labels=("model_name", "reason")
         )
@@ -115,23 +135,50 @@ class Exposition:
             yield self._histogram(name, {(): histogram}, ())
 
     def _lanes(self) -> Iterator[object]:
-        m, lane = self._metrics, ("lane",)
-        running = Counter(m.lane(seq.lane) for seq in self._scheduler.running)
-        waiting = Counter(m.lane(seq.lane) for seq in self._scheduler.waiting)
-        # The usual lanes are there from the start: a series that appears late has no first value.
-        names = sorted({"interactive", "batch", *running, *waiting, *m.lane_wait})
-        for name, counts in (
-            ("loadkit:lane_requests_running", running),
-            ("loadkit:lane_requests_waiting", waiting),
-        ):
-            family = GaugeMetricFamily(name, "By lane", labels=(*self._labels, *lane))
-            for key in names:
-                family.add_metric((*self._labels.values(), key), counts[key])
-            yield family
-        evicted: dict[_Key, float] = {(key,): m.lane_preemptions[key] for key in names}
-        yield self._counter("loadkit:lane_preemptions", evicted, lane)
-        waits: dict[_Key, Histogram] = {(key,): histogram for key, histogram in m.lane_wait.items()}
-        yield self._histogram("loadkit:lane_queue_time_seconds", waits, lane)
+        m, scheduler = self._metrics, self._scheduler
+        running = Counter(m.lane(seq.lane) for seq in scheduler.running)
+        waiting = Counter(m.lane(seq.lane) for seq in scheduler.waiting)
+        yield self._of_lanes("loadkit:lane_requests_running", running)
+        yield self._of_lanes("loadkit:lane_requests_waiting", waiting)
+        yield self._of_lanes("loadkit:lane_kv_cache_usage_ratio", self._kv_ratios())
+        yield self._by_reason("loadkit:lane_rejections", m.rejections, _REJECTIONS)
+        yield self._by_reason("loadkit:lane_drops", m.drops, _DROPS)
+        yield self._by_reason("loadkit:lane_preemptions", m.preemptions, _PREEMPTIONS)
+        waits: dict[LabelValues, Histogram] = {
+            (key,): histogram for key, histogram in m.lane_wait.items()
+        }
+        yield self._histogram("loadkit:lane_queue_time_seconds", waits, ("lane",))
+        yield self._histogram(
+            "loadkit:lane_time_to_first_token_seconds", m.lane_ttft, ("lane", "prompt_tokens")
+        )
+
+    def _lane_names(self) -> list[str]:
+        lanes = self._metrics.lanes
+        return list(dict.fromkeys([*lanes, "other"] if len(lanes) >= MAX_LANES else lanes))
+
+    def _kv_ratios(self) -> Mapping[str, float]:
+        """Of all blocks, held by what runs. One that n sequences share counts 1/n for each of them."""
+        pool, running = self._scheduler.blocks, self._scheduler.running
+        alone = sum(len(seq.block_table) for seq in running) == pool.used_blocks
+        held: dict[str, float] = dict.fromkeys(self._lane_names(), 0.0)
+        for seq in running:
+            blocks = len(seq.block_table) if alone else pool.shares(seq.block_table)
+            held[self._metrics.lane(seq.lane)] += blocks / pool.num_blocks
+        return held
+
+    def _of_lanes(self, name: str, values: Mapping[str, float]) -> object:
+        family = GaugeMetricFamily(name, "By lane", labels=(*self._labels, "lane"))
+        for lane in self._lane_names():
+            family.add_metric((*self._labels.values(), lane), values.get(lane, 0))
+        return family
+
+    def _by_reason(
+        self, name: str, counts: Mapping[LabelValues, int], reasons: tuple[str, ...]
+    ) -> object:
+        values: dict[LabelValues, float] = {
+            (lane, reason): 0 for lane in self._lane_names() for reason in reasons
+        }
+        return self._counter(name, {**values, **counts}, ("lane", "reason"))
 
     def _gauge(
         self, name: str, about: str, value: float, more: Mapping[str, str] | None = None
@@ -141,13 +188,17 @@ class Exposition:
         family.add_metric(tuple(labels.values()), value)
         return family
 
-    def _counter(self, name: str, values: Mapping[_Key, float], labels: _Key) -> object:
+    def _counter(
+        self, name: str, values: Mapping[LabelValues, float], labels: LabelValues
+    ) -> object:
         family = CounterMetricFamily(name, "Since start", labels=(*self._labels, *labels))
         for key, value in values.items():
             family.add_metric((*self._labels.values(), *key), value)
         return family
 
-    def _histogram(self, name: str, values: Mapping[_Key, Histogram], labels: _Key) -> object:
+    def _histogram(
+        self, name: str, values: Mapping[LabelValues, Histogram], labels: LabelValues
+    ) -> object:
         family = HistogramMetricFamily(name, "Since start", labels=(*self._labels, *labels))
         for key, histogram in values.items():
             family.add_metric(

@@ -16,7 +16,7 @@ from loadkit.emulator.api import Api, ApiError, Ask, bounded, error_body, parse
 from loadkit.emulator.config import EmulatorConfig
 from loadkit.emulator.engine import Engine
 from loadkit.emulator.exchange import Exchange, StreamExchange, reset_connection
-from loadkit.emulator.faults import FaultPlan
+from loadkit.emulator.faults import Fault, FaultPlan
 from loadkit.emulator.ledger import Ledger
 from loadkit.emulator.tokens import block_hashes
 
@@ -79,10 +79,12 @@ class Generator:
         config = self._config
         body = await request.read()
         ask = parse(api, body, request.headers, config.model, config.limits.max_model_len)
-        self._refuse_by_script(visit)
         make = StreamExchange if ask.stream else Exchange
         exchange = make(ask, self._sequence(ask, visit.request_id), self._clock)
         visit.exchange = exchange
+        if fault := self._scripted_refusal():
+            visit.status = "rejected"
+            raise self._refused_by(fault, exchange)
         if refusal := self._engine.submit(exchange):
             visit.status = "rejected"
             raise self._busy(config.busy_status, refusal)
@@ -147,13 +149,15 @@ class Generator:
         await response.write_eof()
         return response
 
-    def _refuse_by_script(self, visit: Visit) -> None:
-        now_s = self._clock.now_s()
-        fault = self._faults.on("refuse", now_s, next(self._numbers))
-        if fault:
-            visit.status = "rejected"
-            left_s = self._faults.origin_s + fault.end_s - now_s
-            raise self._busy(fault.http_status, Refusal("scripted", min(left_s, 3600.0)))
+    def _scripted_refusal(self) -> Fault | None:
+        return self._faults.on("refuse", self._clock.now_s(), next(self._numbers))
+
+    def _refused_by(self, fault: Fault, exchange: Exchange) -> ApiError:
+        """A client cannot tell it from a refusal of the engine, so the engine's counters own up to it."""
+        left_s = self._faults.origin_s + fault.end_s - self._clock.now_s()
+        refusal = Refusal("scripted", min(left_s, 3600.0))
+        self._engine.refuse(exchange.seq, refusal)
+        return self._busy(fault.http_status, refusal)
 
     def _busy(self, status: int, refusal: Refusal) -> ApiError:
         kind = "Too Many Requests" if status == 429 else "Service Unavailable"
@@ -207,6 +211,7 @@ def ledger_row(visit: Visit, finish_s: float) -> dict[str, Any]:
         "output_tokens": seq.generated_tokens,
         "max_tokens": seq.max_tokens,
         "cached_tokens": seq.cached_tokens,
+        "refusal": seq.refusal,
         "preemptions": seq.preemptions,
         "recomputed_tokens": seq.recomputed_tokens,
         "time_preempted_s": seq.time_preempted_s,

@@ -1,5 +1,8 @@
 """What the server really did, one JSON line per request, on the monotonic clock all processes share.
 
+The first line is the head. A line with `clock` ends each life of the engine, at a scripted restart and
+at the end: how late its steps ended, which is the noise that every instant above it carries.
+
 Rows are encoded when a request ends and written by another thread twice a second, so that the disk
 never holds up a token. A server that is killed loses what ended in its last half second.
 """

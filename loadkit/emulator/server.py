@@ -4,6 +4,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import Callable
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -44,7 +45,7 @@ async def serve(config: EmulatorConfig, ready: Callable[[str], None]) -> None:
     tasks = [
         asyncio.create_task(engine.run()),
         asyncio.create_task(ledger.flush_for_ever()),
-        asyncio.create_task(_restarts(engine, faults, clock)),
+        asyncio.create_task(_restarts(engine, ledger, faults, clock)),
     ]
     try:
         ready(await _listen(runner, config))
@@ -57,6 +58,7 @@ async def serve(config: EmulatorConfig, ready: Callable[[str], None]) -> None:
         await runner.cleanup()
         await asyncio.gather(*tasks, return_exceptions=True)
         await loop.shutdown_default_executor()
+        ledger.add(_life(engine, clock))
         ledger.close()
 
 
@@ -109,10 +111,16 @@ async def _until(stop: asyncio.Event, engine_task: asyncio.Task[None]) -> None:
         engine_task.result()
 
 
-async def _restarts(engine: Engine, faults: FaultPlan, clock: WallClock) -> None:
+async def _restarts(engine: Engine, ledger: Ledger, faults: FaultPlan, clock: WallClock) -> None:
     for fault in faults.restarts:
         await clock.sleep_until(faults.origin_s + fault.at_s)
+        ledger.add(_life(engine, clock))
         engine.restart()
+
+
+def _life(engine: Engine, clock: WallClock) -> dict[str, Any]:
+    """The ledger's row about the engine itself, one for each of its lives."""
+    return {"until_s": clock.now_s(), "clock": engine.metrics.lateness.summary()}
 
 
 def _middleware(config: EmulatorConfig, faults: FaultPlan, clock: WallClock) -> Middleware:

@@ -138,6 +138,7 @@ _EMULATOR: Vocabulary = {
     M.REQUESTS_RUNNING: _any("loadkit_lane_requests_running", "vllm_num_requests_running"),
     M.REQUESTS_WAITING: _any("loadkit_lane_requests_waiting", "vllm_num_requests_waiting"),
     M.PREEMPTIONS_TOTAL: _counter("loadkit_lane_preemptions", "vllm_num_preemptions"),
+    M.REJECTIONS_TOTAL: _counter("loadkit_lane_rejections", "vllm_admission_rejections"),
     M.RECOMPUTED_TOKENS_TOTAL: _counter("loadkit_recomputed_tokens"),
     M.ABORTS_TOTAL: _counter("loadkit_aborts"),
     M.MAX_NUM_SEQS: _any("loadkit_max_num_seqs"),

@@ -13,6 +13,7 @@ from loadkit.core import (
     Sequence,
     Step,
     StepCost,
+    parse_policy,
     queue_bound,
 )
 
@@ -126,6 +127,44 @@ def test_a_recomputation_in_chunks_of_one_token_gives_no_token_before_it_is_comp
     run(scheduler)
     # Both compute token 16 in step 16, `b` goes at t=16, `a` ends at t=21, `b` computes 21 tokens.
     assert (b.preemptions, b.recomputed_tokens, a.ended_s, b.ended_s) == (1, 16, 21.0, 42.0)
+
+
+@pytest.mark.parametrize(
+    ("slots", "batch_prompt", "urgent_prompt", "reason"),
+    [
+        (1, 4, 4, "slot_for_urgent"),  # 7 of 8 blocks are free, the one slot is not
+        (4, 20, 16, "blocks_for_urgent"),  # 5 blocks are held, 4 are wanted
+        (4, 12, 12, "out_of_blocks"),  # 3 each, until both have grown to 16 tokens
+    ],
+)
+def test_an_eviction_says_what_was_lacking(
+    slots: int, batch_prompt: int, urgent_prompt: int, reason: str
+) -> None:
+    limits = replace(SMALL, max_num_seqs=slots, max_num_batched_tokens=32, chunk_tokens=32)
+    scheduler = Scheduler(POLICIES["preempt"], limits)
+    scheduler.add(seq("batch", batch_prompt, 10, lane="batch"), 0.0)
+    first = scheduler.begin_step(0.0)
+    assert first is not None
+    scheduler.finish_step(first, 1.0)
+    scheduler.add(seq("urgent", urgent_prompt, 10), 1.0)
+    run(scheduler, now_s=1.0)
+    events = scheduler.take_events()
+    assert [(e.seq.request_id, e.reason) for e in events if e.reason] == [("batch", reason)]
+    assert [e.kind for e in events if e.reason] == ["preempted"]
+
+
+def test_a_refusal_and_a_drop_say_why_in_the_log() -> None:
+    scheduler = Scheduler(parse_policy("fifo,queue=1,drop-expired"), replace(SMALL, max_num_seqs=1))
+    scheduler.add(seq("running", 4, 10), 0.0)
+    scheduler.begin_step(0.0)
+    scheduler.add(seq("late", 4, 10, deadline_s=2.0), 0.0)
+    scheduler.add(seq("one too many", 4, 10), 0.0)
+    scheduler.begin_step(3.0)
+    told = [(e.kind, e.seq.request_id, e.reason) for e in scheduler.take_events() if e.reason]
+    assert told == [
+        ("rejected", "one too many", "queue_full"),
+        ("expired", "late", "deadline_passed"),
+    ]
 
 
 def test_priority_starts_the_lower_number_first_and_evicts_the_higher() -> None:

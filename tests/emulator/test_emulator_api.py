@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loadkit.emulator import tokens
 from loadkit.emulator.api import ApiError, Ask, parse
-from loadkit.emulator.metrics import Histogram
+from loadkit.emulator.histogram import Histogram
 
 
 def asked(fields: dict[str, object], **headers: str) -> Ask:

@@ -140,12 +140,20 @@ loadkit:lane_requests_running{lane="interactive"} 6
 loadkit:lane_requests_running{lane="batch"} 3
 loadkit:clock_lateness_seconds 0.002
 vllm:num_preemptions_total 4
+loadkit:lane_preemptions_total{lane="batch",reason="slot_for_urgent"} 3
+loadkit:lane_preemptions_total{lane="batch",reason="out_of_blocks"} 1
+vllm:admission_rejections_total{reason="max_num_queued_reqs"} 7
+loadkit:lane_rejections_total{lane="batch",reason="queue_full"} 5
+loadkit:lane_rejections_total{lane="interactive",reason="queue_full"} 2
 """
     found = parse_metrics("loadkit-emulator", text).samples
     lanes = {json.loads(s.labels).get("lane"): s.value for s in found if "running" in s.name}
     assert lanes == {"interactive": 6.0, "batch": 3.0}
     assert totals("loadkit-emulator", text)["clock_lateness_s"] == 0.002
     assert totals("loadkit-emulator", text)["preemptions_total"] == 4.0
+    assert totals("loadkit-emulator", text)["rejections_total"] == 7.0
+    refused = [json.loads(s.labels) for s in found if s.name == "rejections_total"]
+    assert {"lane": "batch", "reason": "queue_full"} in refused
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
