@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from prometheus_client.parser import text_string_to_metric_families
 from scipy.stats import t as student
 
 from loadkit.core import EngineLimits, parse_policy, profile_from_toml
@@ -150,8 +148,7 @@ def live(policy: str, trace: Path, planned: Sequence[Send], folder: Path) -> Liv
         code = subprocess.run(command, check=False).returncode
         if code not in (0, 1, 3):
             sys.exit(f"{policy}: loadkit replay ended with {code}")
-        lateness_s = _lateness_p99_s(url)
-    ledger = _ledger(folder / "ledger.jsonl")
+    ledger, clock = _ledger(folder / "ledger.jsonl")
     origin_s = json.loads((run / "run.json").read_text())["anchor"]["monotonic_s"]
     arrived_s = {name: row["queued_s"] - origin_s for name, row in ledger.items()}
     lag_s = np.array([arrived_s[send.request_id] - send.scheduled_s for send in planned])
@@ -159,29 +156,17 @@ def live(policy: str, trace: Path, planned: Sequence[Send], folder: Path) -> Liv
         policy=policy,
         sends=[send._replace(scheduled_s=arrived_s[send.request_id]) for send in planned],
         outcome=_outcome(run, ledger),
-        lateness_s=lateness_s,
+        lateness_s=clock["lateness_p99_s"],
         arrival_lag_p99_s=float(np.quantile(lag_s, 0.99)),
         valid=code != 3,
     )
 
 
-def _lateness_p99_s(url: str) -> float:
-    """The upper bound of the bucket that holds it."""
-    with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
-        text = answer.read().decode()
-    buckets = {
-        float(sample.labels["le"]): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == "loadkit:step_lateness_seconds_bucket"
-    }
-    return min(bound for bound, count in buckets.items() if count >= 0.99 * buckets[np.inf])
-
-
-def _ledger(path: Path) -> dict[str, dict[str, Any]]:
-    """The rows of requests that came to the engine, by request id."""
+def _ledger(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
+    """The rows of requests that came to the engine, by request id; what it says of its own clock."""
     rows = [json.loads(line) for line in path.read_bytes().splitlines()]
-    return {row["request_id"]: row for row in rows if "queued_s" in row}
+    asked = {row["request_id"]: row for row in rows if row.get("queued_s") is not None}
+    return asked, rows[-1]["clock"]
 
 
 def _outcome(run: Path, ledger: Mapping[str, Mapping[str, Any]]) -> Outcome:
