@@ -270,7 +270,7 @@ def outcome_table(runs: Sequence[Live]) -> str:
         waits = " | ".join(f"{1e3 * wait_s:,.1f}" for wait_s in run.outcome.wait_s)
         lines.append(
             f"| `{run.policy}` | {waits} | {run.outcome.batch_done:,} | {run.outcome.preemptions:,} "
-            f"| {1e3 * run.lateness_s:g} | {1e3 * run.arrival_lag_p99_s:.1f} "
+            f"| {1e3 * run.lateness_s:.2f} | {1e3 * run.arrival_lag_p99_s:.1f} "
             f"| {'valid' if run.valid else 'INVALID'} |"
         )
     return "\n".join(lines)

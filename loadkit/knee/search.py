@@ -1,0 +1,122 @@
+"""Which step comes next. Pure: from what was measured to what to measure, so a search can be resumed.
+
+Baseline and bracket tell roughly where the crossing lies; then every step is a fresh part of the trace
+close to where it is now believed to be; a step beyond it shows the plateau, and a soak may confirm.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loadkit.analysis.knee.crossing import Crossing, crossing
+from loadkit.analysis.knee.findings import BASELINE_STEPS, find, low_load
+from loadkit.analysis.knee.steps import Role, Step, StepPlan
+from loadkit.model import Slo
+
+BRACKET_FACTOR = 1.6
+BRACKET_MISSED = 3.0
+"""A bracket ends above so many times the share that the SLO allows."""
+DOWNWARD_STEPS = 5
+AROUND = (0.96, 1.04, 1.0)
+"""Steps are spread a little around the estimate, or its slope could not be known."""
+OVERLOAD = 1.2
+SATURATION_STEPS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    slo: Slo
+    start_rps: float
+    """Where the bracket begins: a load known or hoped to be easy."""
+    warm_s: float = 20.0
+    measure_s: float = 60.0
+    samples: int = 12
+    """Steps close to the crossing, after baseline and bracket."""
+    rates_rps: tuple[float, ...] = ()
+    """A fixed ladder instead of a search."""
+    soak_s: float = 0.0
+    """How long the confirmation at the lower bound takes; 0 = none."""
+
+
+def next_step(search: Search, done: Sequence[Step]) -> StepPlan | None:
+    """None when all is done."""
+    if search.rates_rps:
+        left = search.rates_rps[len(done) :]
+        return _plan(search, "ladder", left[0]) if left else None
+    for phase in (_bracket, _baseline, _saturate, _sample, _soak):
+        plan = phase(search, done)
+        if plan is not None:
+            return plan
+    return None
+
+
+def estimate(search: Search, done: Sequence[Step]) -> Crossing:
+    """The capacity at the SLO as far as it is known."""
+    shares = [step.missed(search.slo.threshold_s) for step in done if step.valid]
+    return crossing(shares, 1 - search.slo.quantile)
+
+
+def is_over(search: Search, step: Step) -> bool:
+    allowed = 1 - search.slo.quantile
+    share = step.missed(search.slo.threshold_s)
+    misses = share.requests > 0 and share.share > BRACKET_MISSED * allowed
+    return misses or step.stability == "unstable"
+
+
+def _bracket(search: Search, done: Sequence[Step]) -> StepPlan | None:
+    """Up from the start until a step is over; where the first one is over already, down first."""
+    tried = _of(done, "bracket")
+    if not tried:
+        return _plan(search, "bracket", search.start_rps)
+    if all(is_over(search, step) for step in tried):
+        if len(tried) > DOWNWARD_STEPS:
+            return None
+        lowest_rps = min(step.plan.rate_rps for step in tried)
+        return _plan(search, "bracket", lowest_rps / BRACKET_FACTOR**2)
+    if any(is_over(search, step) for step in tried):
+        return None
+    return _plan(search, "bracket", tried[-1].plan.rate_rps * BRACKET_FACTOR)
+
+
+def _baseline(search: Search, done: Sequence[Step]) -> StepPlan | None:
+    found = estimate(search, done)
+    if found.rate_rps is None or len(low_load(done, found)) >= BASELINE_STEPS:
+        return None
+    if len(_of(done, "baseline")) >= BASELINE_STEPS:
+        return None
+    return _plan(search, "baseline", found.rate_rps / 4)
+
+
+def _sample(search: Search, done: Sequence[Step]) -> StepPlan | None:
+    count = len(_of(done, "sample"))
+    found = estimate(search, done)
+    rate_rps = found.rate_rps or found.low_rps or found.high_rps
+    if count >= search.samples or rate_rps is None:
+        return None
+    tried_rps = [step.plan.rate_rps for step in done]
+    rate_rps = min(max(rate_rps, min(tried_rps) / 2), 1.3 * max(tried_rps))
+    return _plan(search, "sample", rate_rps * AROUND[count % len(AROUND)])
+
+
+def _saturate(search: Search, done: Sequence[Step]) -> StepPlan | None:
+    """Until two steps were overloaded for certain, each faster than what was completed so far."""
+    overloaded = sum(step.stability == "unstable" for step in done)
+    found = estimate(search, done)
+    tried = _of(done, "saturation")
+    if overloaded >= SATURATION_STEPS or len(tried) >= 2 * SATURATION_STEPS or not found.rate_rps:
+        return None
+    return _plan(search, "saturation", found.rate_rps * OVERLOAD * 1.1 ** len(tried))
+
+
+def _soak(search: Search, done: Sequence[Step]) -> StepPlan | None:
+    low_rps = find([s for s in done if s.plan.role != "soak"], search.slo).capacity.low_rps
+    if not search.soak_s or low_rps is None or _of(done, "soak"):
+        return None
+    return StepPlan("soak", low_rps, search.warm_s, search.soak_s)
+
+
+def _plan(search: Search, role: Role, rate_rps: float) -> StepPlan:
+    return StepPlan(role, rate_rps, search.warm_s, search.measure_s)
+
+
+def _of(done: Sequence[Step], role: Role) -> list[Step]:
+    return [step for step in done if step.plan.role == role]
