@@ -44,6 +44,7 @@ def panels_of(summary: RunSummary) -> list[Panel]:
     wanted = (
         (True, 1.25, _rates),
         (answered, 1.45, _ttft),
+        (bool(line.gaps), 1.25, _gaps),
         (True, 1.25, _load),
         ("kv_usage" in server, 0.8, _kv_use),
         ("preemptions_per_s" in server, 0.8, _preemptions),
@@ -92,6 +93,23 @@ def _ttft_of_lane(
     for result in summary.slos:
         if result.slo.lane == name and result.slo.metric == "ttft":
             axes.axhline(result.slo.threshold_s, color=colour, linewidth=0.8, linestyle=":")
+
+
+def _gaps(axes: Axes, summary: RunSummary) -> None:
+    line = summary.timeline
+    axes.set_title("Gaps between chunks by the instant they ended (line p50, dashed longest)")
+    middle_s = (line.edges_s[:-1] + line.edges_s[1:]) / 2
+    for name, colour in charted_lanes(summary).items():
+        if name in line.gaps:
+            series = line.gaps[name]
+            axes.plot(middle_s, series.p50_s, color=colour, label=name)
+            axes.plot(
+                middle_s, series.longest_s, ".", linestyle=(0, (3, 1.5)), markersize=3, color=colour,
+                linewidth=1,
+            )  # fmt: skip
+    axes.set_yscale("log")
+    log_seconds(axes.yaxis)
+    legend(axes)
 
 
 def _load(axes: Axes, summary: RunSummary) -> None:
