@@ -20,30 +20,30 @@ class GapSeries:
     """Bin i covers edges[i] to edges[i + 1]."""
     p50_s: Array
     longest_s: Array
+    longest_ended_s: Array
 
 
 def gaps_over_time(facts: Facts, edges_s: Array) -> Mapping[str, GapSeries]:
     """Of every lane that streamed anything, over bins between rising `edges_s`."""
     gaps, offered = facts.gaps, facts.offered
     ended_s = offered["sent_s"].to_numpy(float)[gaps.row] + gaps.offset_s
-    bins = np.clip(np.searchsorted(edges_s, ended_s, "right") - 1, 0, len(edges_s) - 2)
     lane_of = offered["lane"].to_numpy()[gaps.row]
     return {
-        str(lane): _series(edges_s, bins[lane_of == lane], gaps.seconds[lane_of == lane])
+        str(lane): _series(edges_s, ended_s[lane_of == lane], gaps.seconds[lane_of == lane])
         for lane in sorted(set(offered["lane"][offered["longest_gap_s"].notna()]))
     }
 
 
-def _series(edges_s: Array, bins: NDArray[np.int64], seconds: NDArray[np.float32]) -> GapSeries:
+def _series(edges_s: Array, ended_s: Array, seconds: NDArray[np.float32]) -> GapSeries:
     """Sorted by bin and then by length, the last of each bin is its longest."""
-    count = len(edges_s) - 1
+    bins = np.clip(np.searchsorted(edges_s, ended_s, "right") - 1, 0, len(edges_s) - 2)
     order = np.lexsort((seconds, bins))
-    bins, ordered_s = bins[order], seconds[order]
-    firsts = np.searchsorted(bins, np.arange(count), "left")
-    sizes = np.diff(firsts, append=len(bins))
-    some = sizes > 0
-    p50_s, longest_s = np.full((2, count), np.nan)
-    middles = [rank(0.5, int(size)) for size in sizes[some]]
-    p50_s[some] = ordered_s[firsts[some] + middles]
-    longest_s[some] = ordered_s[firsts[some] + sizes[some] - 1]
-    return GapSeries(edges_s, p50_s, longest_s)
+    firsts = np.searchsorted(bins[order], np.arange(len(edges_s)))
+    some = np.diff(firsts) > 0
+    first, after = firsts[:-1][some], firsts[1:][some]
+    middle = first + [rank(0.5, int(size)) for size in after - first]
+    p50_s, longest_s, longest_ended_s = np.full((3, len(some)), np.nan)
+    p50_s[some] = seconds[order[middle]]
+    longest_s[some] = seconds[order[after - 1]]
+    longest_ended_s[some] = ended_s[order[after - 1]]
+    return GapSeries(edges_s, p50_s, longest_s, longest_ended_s)

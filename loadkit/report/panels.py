@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from loadkit.analysis import LaneSeries, RunSummary
+from loadkit.analysis import GapSeries, LaneSeries, RunSummary
 from loadkit.report import numbers
 from loadkit.report.figures import (
     BAD,
@@ -96,20 +96,26 @@ def _ttft_of_lane(
 
 
 def _gaps(axes: Axes, summary: RunSummary) -> None:
-    line = summary.timeline
-    axes.set_title("Gaps between chunks by the instant they ended (line p50, dashed longest)")
-    middle_s = (line.edges_s[:-1] + line.edges_s[1:]) / 2
+    axes.set_title(
+        "Gaps between chunks (line p50; a bar spans the longest, at the height of its length)"
+    )
     for name, colour in charted_lanes(summary).items():
-        if name in line.gaps:
-            series = line.gaps[name]
-            axes.plot(middle_s, series.p50_s, color=colour, label=name)
-            axes.plot(
-                middle_s, series.longest_s, ".", linestyle=(0, (3, 1.5)), markersize=3, color=colour,
-                linewidth=1,
-            )  # fmt: skip
+        if name in summary.timeline.gaps:
+            draw_gaps(axes, summary.timeline.gaps[name], name, colour)
     axes.set_yscale("log")
+    axes.margins(y=0.12)
     log_seconds(axes.yaxis)
     legend(axes)
+
+
+def draw_gaps(axes: Axes, series: GapSeries, name: str, colour: str) -> None:
+    """The median as a line and, of each bin, the longest pause from its beginning to its end."""
+    middle_s = (series.edges_s[:-1] + series.edges_s[1:]) / 2
+    axes.plot(middle_s, series.p50_s, color=colour, linewidth=0.8, alpha=0.7, label=name)
+    axes.hlines(
+        series.longest_s, series.longest_ended_s - series.longest_s, series.longest_ended_s,
+        color=colour, linewidth=2.2, capstyle="round",
+    )  # fmt: skip
 
 
 def _load(axes: Axes, summary: RunSummary) -> None:

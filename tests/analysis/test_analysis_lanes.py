@@ -69,6 +69,7 @@ def test_gaps_lie_in_the_bin_in_which_they_ended(tmp_path: Path) -> None:
     assert found["interactive"].p50_s == pytest.approx(
         [0.02, 0.02, unknown, unknown], rel=1e-4, nan_ok=True
     )
+    assert found["interactive"].longest_ended_s[1] == pytest.approx(0.681)
     assert found["batch"].longest_s[3] == pytest.approx(0.1, rel=1e-4)
 
 

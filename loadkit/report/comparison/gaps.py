@@ -1,48 +1,43 @@
-"""The chart of stalls: how long streams paused, and when."""
+"""The chart of stalls: how long streams stood still, and when."""
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from loadkit.analysis.comparison import Arm, Comparison
-from loadkit.report.comparison.shared import arm_colours, clock
-from loadkit.report.figures import Chart, draw, legend, log_seconds, shortened
+from loadkit.analysis.comparison import Comparison
+from loadkit.report.comparison.shared import clock
+from loadkit.report.figures import Chart, draw, lane_colours, legend, log_seconds, shortened
+from loadkit.report.panels import draw_gaps
 
-_MOST_LANES = 3
+_MOST_ARMS = 10
 
 
 def gaps_chart(comparison: Comparison) -> Chart | None:
-    """One panel a lane that streamed, every label in it; None when none did."""
-    arms = [arm for arm in comparison.arms if not arm.reasons]
-    lanes = [lane for lane in comparison.lanes if any(lane in arm.runs[0].gaps for arm in arms)]
-    lanes = lanes[:_MOST_LANES]
-    if not lanes:
+    """One panel a label, its lanes in it; None when no label streamed."""
+    known = [
+        (arm.label, gaps)
+        for arm in comparison.arms
+        if not arm.reasons and (gaps := arm.runs[0].gaps)
+    ][:_MOST_ARMS]
+    if not known:
         return None
+    colours = lane_colours(sorted({lane for _, gaps in known for lane in gaps}))
 
     def paint(figure: Figure) -> None:
-        grid = figure.subplots(len(lanes), sharex=True, squeeze=False)[:, 0]
-        for axes, lane in zip(grid, lanes, strict=True):
-            for arm in arms:
-                _arm(axes, arm, lane, arm_colours(comparison)[arm.label])
-            axes.set_yscale("log")
-            log_seconds(axes.yaxis)
-            axes.set_title(shortened(lane))
-            legend(axes, columns=5)
+        grid = figure.subplots(len(known), sharex=True, sharey=True, squeeze=False)[:, 0]
+        for axes, (label, gaps) in zip(grid, known, strict=True):
+            for lane, series in gaps.items():
+                draw_gaps(axes, series, lane, colours[lane])
+            axes.set_title(shortened(label))
+        grid[0].set_yscale("log")
+        grid[0].margins(y=0.12)
+        log_seconds(grid[0].yaxis)
+        legend(grid[0])
         grid[-1].set_xlim(left=0)
         clock(grid[-1].xaxis)
         grid[-1].set_xlabel("time from the start of the run")
 
     caption = (
-        "Pauses between two content chunks of a stream, by the instant at which they ended. Dots: the "
-        "longest of each moment; thin lines: the median. A dot far above its line is a moment at which "
-        "streams stood still. The first run of each label."
+        "Pauses between two content chunks of a stream. A bar spans the longest pause of its moment, from "
+        "the last chunk before it to the first after it, and its height is how long that was; the thin line "
+        "is the median. The first run of each label."
     )
-    return draw("gaps", "Where streams stood still", caption, 0.6 + 1.9 * len(lanes), paint)
-
-
-def _arm(axes: Axes, arm: Arm, lane: str, colour: str) -> None:
-    if lane not in arm.runs[0].gaps:
-        return
-    series = arm.runs[0].gaps[lane]
-    middle_s = (series.edges_s[:-1] + series.edges_s[1:]) / 2
-    axes.plot(middle_s, series.p50_s, color=colour, linewidth=0.9, alpha=0.6)
-    axes.plot(middle_s, series.longest_s, ".", color=colour, markersize=4, label=arm.label)
+    return draw("gaps", "Where streams stood still", caption, 0.75 + 0.95 * len(known), paint)
