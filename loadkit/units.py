@@ -8,7 +8,7 @@ from loadkit.model import Slo
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = r"(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
-LATENCY_METRICS = ("ttft", "queue_wait", "prefill", "tpot", "itl", "e2e")
+LATENCY_METRICS = ("ttft", "queue_wait", "prefill", "tpot", "itl", "stall", "e2e")
 
 
 def duration_s(text: str) -> float:

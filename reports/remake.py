@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,15 @@ class Worked:
     trace: Path | None = None
 
 
+@dataclass(frozen=True)
+class Compared:
+    trace: Path
+    replay: tuple[str, ...]
+    emulators: dict[str, tuple[str, ...]]
+    """Label → options."""
+    repeats: int
+
+
 REPORTS = {
     "evening-batch": Worked(
         replay=("--slo", "interactive:ttft:p99:500ms"),
@@ -46,6 +56,18 @@ SIMULATED = {
     ),
 }
 """Options of `loadkit sim` on a trace given on the command line."""
+COMPARED = {
+    "head-of-line": Compared(
+        trace=Path("traces/head-of-line.csv"),
+        replay=("--slo", "interactive:stall:p99:50ms"),
+        emulators={
+            "whole prompts": ("--max-model-len", "33000", "--no-chunked-prefill"),
+            "512-token chunks": ("--max-model-len", "33000", "--chunk-size", "512"),
+        },
+        repeats=5,
+    ),
+}
+"""The same trace against several emulators, in turn."""
 
 
 def main() -> None:
@@ -54,27 +76,56 @@ def main() -> None:
     if options.name in SIMULATED:
         simulate(options.name, Path(options.trace))
         return
-    names = [options.name] if options.name else [n for n, w in REPORTS.items() if w.emulator]
-    for name in names:
+    for name in [options.name] if options.name else [*COMPARED, *_on_an_emulator()]:
+        if name in COMPARED:
+            compare(name, COMPARED[name])
+            continue
         worked = REPORTS[name]
         with (
             tempfile.TemporaryDirectory() as scratch,
-            _target(worked, options, Path(scratch)) as url,
+            _target(worked.emulator, options, Path(scratch)) as url,
         ):
             remake(name, worked.trace or Path(options.trace), url)
+
+
+def _on_an_emulator() -> list[str]:
+    return [name for name, worked in REPORTS.items() if worked.emulator]
 
 
 def remake(name: str, trace: Path, url: str) -> None:
     run = Path("runs") / name
     shutil.rmtree(run, ignore_errors=True)
-    command = [*LOADKIT, "replay", str(trace), "--target", url, "-o", str(run)]
-    code = subprocess.run([*command, *REPORTS[name].replay], check=False).returncode
-    if code not in ACCEPTED:
-        sys.exit(f"{name}: loadkit replay ended with {code}")
+    _run(["replay", str(trace), "--target", url, "-o", str(run), *REPORTS[name].replay])
     kept = Path("reports") / name
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(run / "report", kept)
     shutil.copy(run / "run.json", kept)
+
+
+def compare(name: str, wanted: Compared) -> None:
+    """In turn, A B B A …, so that what drifts with time falls on all alike."""
+    runs = Path("runs") / name
+    shutil.rmtree(runs, ignore_errors=True)
+    for number in range(wanted.repeats):
+        for label in list(wanted.emulators)[:: -1 if number % 2 else 1]:
+            out = runs / label.replace(" ", "-") / str(number + 1)
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with (
+                tempfile.TemporaryDirectory() as scratch,
+                _emulator(wanted.emulators[label], Path(scratch)) as url,
+            ):
+                _run(["replay", str(wanted.trace), "--target", url, "-o", str(out), *wanted.replay])
+    kept = Path("reports") / name
+    shutil.rmtree(kept, ignore_errors=True)
+    labels = [word for label in wanted.emulators for word in ("--label", label)]
+    folders = [str(runs / label.replace(" ", "-")) for label in wanted.emulators]
+    _run(["compare", *folders, *labels, "-o", str(kept)])
+
+
+def _run(arguments: list[str]) -> None:
+    code = subprocess.run([*LOADKIT, *arguments], check=False).returncode
+    if code not in ACCEPTED:
+        sys.exit(f"loadkit {shlex.join(arguments)} ended with {code}")
 
 
 def simulate(name: str, trace: Path) -> None:
@@ -87,19 +138,24 @@ def simulate(name: str, trace: Path) -> None:
     shutil.copytree(runs / "comparison", kept)
 
 
+def _target(
+    emulator: tuple[str, ...] | None, options: argparse.Namespace, scratch: Path
+) -> contextlib.AbstractContextManager[str]:
+    if emulator is None:
+        return contextlib.nullcontext(options.target)
+    return _emulator(emulator, scratch)
+
+
 @contextlib.contextmanager
-def _target(worked: Worked, options: argparse.Namespace, scratch: Path) -> Iterator[str]:
-    if worked.emulator is None:
-        yield options.target
-        return
+def _emulator(options: tuple[str, ...], scratch: Path) -> Iterator[str]:
     port = scratch / "port"
     files = ("--port", "0", "--port-file", str(port))
-    emulator = subprocess.Popen([*LOADKIT, "emulate", *files, *worked.emulator])
+    emulator = subprocess.Popen([*LOADKIT, "emulate", *files, *options])
     try:
         until_s = time.monotonic() + 30
         while not port.exists() and time.monotonic() < until_s:
             time.sleep(0.1)
-        yield f"http://127.0.0.1:{port.read_text()}"
+        yield f"http://127.0.0.1:{port.read_text().strip()}"
     finally:
         emulator.terminate()
         emulator.wait(10)
@@ -107,7 +163,7 @@ def _target(worked: Worked, options: argparse.Namespace, scratch: Path) -> Itera
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", nargs="?", choices=(*REPORTS, *SIMULATED))
+    parser.add_argument("name", nargs="?", choices=(*REPORTS, *COMPARED, *SIMULATED))
     parser.add_argument("--target", help="for a report against a server of your own")
     parser.add_argument("--trace", help="for a report on a trace of your own")
     return parser.parse_args()

@@ -2,6 +2,7 @@
 
 from loadkit.analysis.as_json import to_json
 from loadkit.analysis.failures import Failure
+from loadkit.analysis.gaps import GapSeries
 from loadkit.analysis.lanes import LaneSummary
 from loadkit.analysis.ledger import LedgerLine
 from loadkit.analysis.littles_law import LittlesLaw
@@ -16,6 +17,7 @@ __all__ = [
     "METRICS",
     "Check",
     "Failure",
+    "GapSeries",
     "LaneSeries",
     "LaneSummary",
     "LedgerLine",

@@ -11,7 +11,9 @@ from loadkit.analysis.quantiles import Quantiles
 from loadkit.analysis.slo import SloResult
 from loadkit.analysis.summary import RunSummary
 
-_LATENCIES = ("ttft", "prefill", "tpot", "itl", "e2e", "ttft_sent", "send_lag", "decode", "connect")
+_LATENCIES = (
+    "ttft", "prefill", "tpot", "itl", "stall", "e2e", "ttft_sent", "send_lag", "decode", "connect",
+)  # fmt: skip
 
 
 def to_json(summary: RunSummary) -> dict[str, Any]:

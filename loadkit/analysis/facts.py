@@ -25,6 +25,8 @@ class Gaps:
 
     seconds: NDArray[np.float32]
     row: NDArray[np.int32]
+    offset_s: NDArray[np.float32]
+    """When the gap ended, counted from `sent_s` of its row."""
 
     def where(self, rows: NDArray[np.bool_]) -> NDArray[np.float32]:
         """The gaps of the chosen rows, a mask over `Facts.offered`."""
@@ -38,7 +40,7 @@ class Facts:
     """One row per attempt, as written, without chunk lists."""
     offered: pd.DataFrame
     """One row per offered request: its last attempt, `scheduled_s` of its first, plus the columns
-    `chunks`, `chunks_span_s`, `missing`."""
+    `chunks`, `chunks_span_s`, `longest_gap_s`, `missing`."""
     gaps: Gaps
     server: pd.DataFrame
     """Metric samples of targets."""
@@ -171,10 +173,21 @@ def _with_chunks(table: pa.Table) -> tuple[pd.DataFrame, Gaps]:
     span_s[has] = offsets_s[ends[has] - 1] - offsets_s[(ends - lengths)[has]]
     frame["chunks"] = lengths
     frame["chunks_span_s"] = span_s
+    gaps = _gaps(offsets_s, lengths, ends)
+    frame["longest_gap_s"] = _longest_s(gaps, len(frame))
     frame["missing"] = (frame["status"] == "dropped") & frame["error"].str.startswith(
         NO_ROW, na=False
     )
-    return frame, _gaps(offsets_s, lengths, ends)
+    return frame, gaps
+
+
+def _longest_s(gaps: Gaps, rows: int) -> NDArray[np.float64]:
+    """Of each row; NaN for one without a gap."""
+    longest_s = np.full(rows, np.nan)
+    firsts = np.flatnonzero(np.diff(gaps.row, prepend=-1))
+    if len(firsts):
+        longest_s[gaps.row[firsts]] = np.maximum.reduceat(gaps.seconds, firsts)
+    return longest_s
 
 
 def _gaps(
@@ -182,8 +195,8 @@ def _gaps(
 ) -> Gaps:
     """Differences inside each list; the step from one list to the next is no gap."""
     if len(offsets_s) < 2:
-        return Gaps(np.empty(0, np.float32), np.empty(0, np.int32))
+        return Gaps(np.empty(0, np.float32), np.empty(0, np.int32), np.empty(0, np.float32))
     inside = np.ones(len(offsets_s), bool)
     inside[(ends - lengths)[lengths > 0]] = False
     row = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
-    return Gaps(np.diff(offsets_s)[inside[1:]], row[inside])
+    return Gaps(np.diff(offsets_s)[inside[1:]], row[inside], offsets_s[inside])

@@ -112,6 +112,13 @@ METRICS: dict[str, Metric] = {
             _mean_gap, pooled=True,
         ),
         Metric(
+            "stall", "longest gap", "s", "lower",
+            "the longest gap between two content chunks of the request",
+            "The longest pause in a stream. One pause among thousands of gaps is in no quantile of the ITL, "
+            "and yet everybody who was reading saw it.",
+            lambda r: r["longest_gap_s"],
+        ),
+        Metric(
             "decode", "decode", "s", "lower",
             "last token - first token",
             "Generating after the first token, stalls by preemption included.",

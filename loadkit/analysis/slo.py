@@ -18,7 +18,7 @@ from loadkit.analysis.metrics import METRICS
 from loadkit.analysis.quantiles import quantile
 from loadkit.model import Slo
 
-_ONE_TOKEN_HAS_NONE = ("tpot", "itl")
+_ONE_TOKEN_HAS_NONE = ("tpot", "itl", "stall")
 """Metrics that do not exist for an answer of a single token; such an answer cannot break them."""
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from loadkit.analysis import samples
 from loadkit.analysis.facts import Facts
+from loadkit.analysis.gaps import GapSeries, gaps_over_time
 from loadkit.analysis.metrics import METRICS
 from loadkit.analysis.quantiles import quantile
 from loadkit.model import ServerMetric
@@ -48,6 +49,8 @@ class Timeline:
     in_flight: tuple[Array, Array]
     """(instants, client's count)."""
     lanes: Mapping[str, LaneSeries]
+    gaps: Mapping[str, GapSeries]
+    """By lane; only of lanes that streamed."""
     server: Mapping[str, tuple[Array, Array]]
     """(instants, values) by `running, waiting, kv_usage, preemptions_per_s`; NaN = a gap."""
 
@@ -69,6 +72,7 @@ def timeline(facts: Facts) -> Timeline:
             str(lane): _lane_series(group, edges_s)
             for lane, group in rows.groupby("lane", sort=True)
         },
+        gaps=gaps_over_time(facts, edges_s),
         server=_server(facts),
     )
 

@@ -1,6 +1,5 @@
 """`loadkit emulate`."""
 
-import asyncio
 import json
 import os
 from dataclasses import replace
@@ -118,6 +117,8 @@ def emulate(  # noqa: PLR0913  # a command line is a list of options
     Faults: stall slow error truncate reset refuse restart unhealthy, with at=5s for=2s every=10
     after=5 factor=3x status=429 where they apply.
     """
+    import asyncio
+
     from loadkit.emulator import EmulatorConfig, parse_fault, read_faults, serve
 
     speed = read_profile(profile)

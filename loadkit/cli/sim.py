@@ -110,6 +110,7 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
       loadkit sim day.parquet --slots 64 --policy fifo --policy reserve:8+preempt \\
         -o runs/policies --slo interactive:queue_wait:p99:2s
     """
+    gc.disable()  # nothing here is cyclic, and looking for cycles costs a third of the time
     from loadkit.cli.emulate import engine_limits, read_profile
     from loadkit.schedule import Transforms
     from loadkit.sim import SlotOptions
@@ -151,7 +152,6 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
         output=output,
         command=sys.argv,
     )
-    gc.disable()  # nothing here is cyclic, and looking for cycles costs a third of the time
     policies = simulate(options, lambda text: typer.echo(text, err=True))
     comparison = output / "comparison" if output and len(policies) > 1 else None
     if not as_json:

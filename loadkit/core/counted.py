@@ -5,11 +5,11 @@ are evicted first. Who starts at an instant then follows from how many may, and 
 with another. A test holds it against `SlotPool` job by job.
 """
 
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from loadkit.core.admission import always
 from loadkit.core.orders import by_priority, fcfs
@@ -17,6 +17,17 @@ from loadkit.core.policies import Policy
 from loadkit.core.victims import youngest
 
 _INF = float("inf")
+
+
+class Arrived(NamedTuple):
+    """How many jobs of each class have come by an instant."""
+
+    now_s: float
+    urgent: int
+    batch: int
+
+
+_NOBODY = Arrived(_INF, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +46,17 @@ class CountedRules:
 
 @dataclass(slots=True)
 class Counted:
-    """What became of urgent jobs (first) and batch jobs (after them), by index."""
+    """What became of the jobs of each class, in the order they started for the first time."""
 
-    start_s: list[float | None]
-    end_s: list[float | None]
+    urgent_start_s: list[float] = field(default_factory=list)
+    urgent_end_s: list[float] = field(default_factory=list)
+    """May lie behind the horizon, as may that of batch."""
+    batch_start_s: list[float] = field(default_factory=list)
+    batch_end_s: list[float] = field(default_factory=list)
+    """Infinite for the evicted that were not resumed."""
     evictions: dict[int, int] = field(default_factory=dict)
-    waiting: list[int] = field(default_factory=list)
-    """Evicted and not resumed."""
+    """How often, by number of the batch job."""
     busy_slot_s: float = 0.0
-    now_s: float = 0.0
     busy_samples: list[tuple[float, float]] = field(default_factory=list)
     """Instants, and the slot seconds spent until then."""
 
@@ -61,122 +74,128 @@ def is_plain(policy: Policy) -> bool:
 
 
 def run_counted(
-    arrival_s: Sequence[float], service_s: Sequence[float], urgent: int, rules: CountedRules
+    arrivals: Iterable[Arrived],
+    urgent_service_s: Sequence[float],
+    batch_service_s: Sequence[float],
+    rules: CountedRules,
 ) -> Counted:
-    """The first `urgent` rows are urgent; each class is sorted by arrival."""
-    return _Counting(arrival_s, service_s, urgent, rules).run()
+    """Both classes in order of arrival; `arrivals` are all instants at which somebody comes."""
+    counting = _Counting(urgent_service_s, batch_service_s, rules)
+    counting.run(arrivals)
+    return counting.done
 
 
 class _Counting:
-    """One simulation. Jobs below `urgent` are urgent; `arrived` and `started` are places in each class."""
+    """One simulation. It does not know who runs, only how many end and when."""
 
     __slots__ = (
-        "_arrival_s", "_batch_arrived", "_batch_started", "_done", "_ends", "_evicted", "_free",
-        "_rules", "_running", "_service_s", "_total", "_urgent", "_urgent_arrived",
-        "_urgent_started",
+        "_arrived", "_batch_service_s", "_cohorts", "_ends", "_evicted", "_free", "_leaving",
+        "_rules", "_urgent_service_s", "done",
     )  # fmt: skip
 
     def __init__(
         self,
-        arrival_s: Sequence[float],
-        service_s: Sequence[float],
-        urgent: int,
+        urgent_service_s: Sequence[float],
+        batch_service_s: Sequence[float],
         rules: CountedRules,
     ) -> None:
-        self._arrival_s, self._service_s, self._rules = arrival_s, service_s, rules
-        self._total, self._urgent = len(arrival_s), urgent
-        self._done = Counted([None] * self._total, [None] * self._total)
-        self._ends: list[tuple[float, int]] = []
-        self._running: dict[int, tuple[float, float]] = {}
-        """Batch: end and latest start, in the order they started."""
+        self._urgent_service_s, self._batch_service_s = urgent_service_s, batch_service_s
+        self._rules, self._free, self._arrived = rules, rules.slots, Arrived(0.0, 0, 0)
+        self.done = Counted()
+        self._leaving: dict[float, int] = {}
+        """How many end at an instant to come."""
+        self._ends: list[float] = []
+        """Its keys, as a heap."""
+        self._cohorts: list[list[tuple[int, float]]] = []
+        """Batch that started together, the first last, with its ends; who has ended may still stand here."""
         self._evicted: deque[tuple[int, float]] = deque()
         """Batch: job and service left, the next one first."""
-        self._urgent_arrived = self._urgent_started = 0
-        self._batch_arrived = self._batch_started = urgent
-        self._free = rules.slots
 
-    def run(self) -> Counted:
-        done, rules, ends = self._done, self._rules, self._ends
-        next_arrival_s, now_s, next_sample_s = self._arrive(-_INF), 0.0, rules.sample_s
+    def run(self, arrivals: Iterable[Arrived]) -> None:
+        done, rules, ends, coming = self.done, self._rules, self._ends, iter(arrivals)
+        following, now_s, next_sample_s = next(coming, _NOBODY), 0.0, rules.sample_s
         while True:
-            event_s = min(next_arrival_s, ends[0][0]) if ends else next_arrival_s
-            if event_s >= rules.horizon_s or event_s == _INF:
+            event_s = min(following.now_s, ends[0]) if ends else following.now_s
+            if event_s >= rules.horizon_s:
                 break
             done.busy_slot_s += (rules.slots - self._free) * (event_s - now_s)
             now_s = event_s
             if now_s >= next_sample_s:
                 done.busy_samples.append((now_s, done.busy_slot_s))
                 next_sample_s = now_s + rules.sample_s
-            if next_arrival_s == now_s:
-                next_arrival_s = self._arrive(now_s)
-            if ends and ends[0][0] == now_s:
-                self._leave(now_s)
-            if self._urgent_started < self._urgent_arrived:
-                self._start_urgent(now_s)
+            if following.now_s == now_s:
+                self._arrived, following = following, next(coming, _NOBODY)
+            if ends and ends[0] == now_s:
+                self._free += self._leaving.pop(heappop(ends))
+            self._start_urgent(now_s)
             if self._free > rules.reserve:
                 self._start_batch(now_s)
         end_s = rules.horizon_s if rules.horizon_s < _INF else now_s
         done.busy_slot_s += (rules.slots - self._free) * (end_s - now_s)
         done.busy_samples.append((end_s, done.busy_slot_s))
-        done.now_s = end_s
-        done.waiting = [job for job, _ in self._evicted]
-        return done
-
-    def _arrive(self, now_s: float) -> float:
-        """Who is here by now; when the next one comes."""
-        arrival_s, urgent, total = self._arrival_s, self._urgent, self._total
-        here = self._urgent_arrived = bisect_right(arrival_s, now_s, self._urgent_arrived, urgent)
-        there = self._batch_arrived = bisect_right(arrival_s, now_s, self._batch_arrived, total)
-        return min(
-            arrival_s[here] if here < urgent else _INF, arrival_s[there] if there < total else _INF
-        )
-
-    def _leave(self, now_s: float) -> None:
-        ends, running, end_s, urgent = self._ends, self._running, self._done.end_s, self._urgent
-        while ends and ends[0][0] == now_s:
-            job = heappop(ends)[1]
-            if job >= urgent:
-                if job not in running or running[job][0] != now_s:
-                    continue  # evicted since
-                del running[job]
-            end_s[job] = now_s
-            self._free += 1
 
     def _start_urgent(self, now_s: float) -> None:
-        wanting = self._urgent_arrived - self._urgent_started
-        if self._rules.preempt and wanting > self._free and self._running:
+        done = self.done
+        first = len(done.urgent_start_s)
+        wanting = self._arrived.urgent - first
+        if wanting > self._free and self._rules.preempt:
             self._evict(wanting - self._free, now_s)
-        first = self._urgent_started
-        last = self._urgent_started = first + min(wanting, self._free)
-        self._free -= last - first
-        ends, start_s, snap = self._ends, self._done.start_s, self._rules.snap
-        for job in range(first, last):
-            start_s[job] = now_s
-            end_s = now_s + self._service_s[job]
-            heappush(ends, (snap(end_s) if snap else end_s, job))
+        count = min(wanting, self._free)
+        if count:
+            self._free -= count
+            left_s = self._urgent_service_s[first : first + count]
+            done.urgent_start_s += [now_s] * count
+            done.urgent_end_s += self._occupy(left_s, now_s)
 
     def _start_batch(self, now_s: float) -> None:
-        evicted, snap = self._evicted, self._rules.snap
-        while self._free > self._rules.reserve:
-            if evicted:
-                job, left_s = evicted.popleft()
-            elif self._batch_started < self._batch_arrived:
-                job = self._batch_started
-                left_s = self._service_s[job]
-                self._done.start_s[job] = now_s
-                self._batch_started += 1
+        done, evicted = self.done, self._evicted
+        may = self._free - self._rules.reserve
+        resumed = [evicted.popleft() for _ in range(min(may, len(evicted)))]
+        first = len(done.batch_start_s)
+        fresh = range(first, first + min(may - len(resumed), self._arrived.batch - first))
+        if not (resumed or fresh):
+            return
+        self._free -= len(resumed) + len(fresh)
+        done.batch_start_s += [now_s] * len(fresh)
+        done.batch_end_s += [_INF] * len(fresh)
+        jobs = [*(job for job, _ in resumed), *fresh]
+        left_s = [
+            *(rest_s for _, rest_s in resumed),
+            *self._batch_service_s[fresh.start : fresh.stop],
+        ]
+        cohort = list(zip(jobs, self._occupy(left_s, now_s), strict=True))
+        for job, end_s in cohort:
+            done.batch_end_s[job] = end_s
+        if self._rules.preempt:
+            self._cohorts.append(cohort[::-1])
+
+    def _occupy(self, left_s: Sequence[float], now_s: float) -> list[float]:
+        """A slot for each from now on; when it ends."""
+        leaving, snap = self._leaving, self._rules.snap
+        ends_s = [now_s + rest_s for rest_s in left_s]
+        if snap:
+            ends_s = [snap(end_s) for end_s in ends_s]
+        for end_s in ends_s:
+            if end_s in leaving:
+                leaving[end_s] += 1
             else:
-                return
-            end_s = snap(now_s + left_s) if snap else now_s + left_s
-            self._running[job] = (end_s, now_s)
-            heappush(self._ends, (end_s, job))
-            self._free -= 1
+                leaving[end_s] = 1
+                heappush(self._ends, end_s)
+        return ends_s
 
     def _evict(self, wanted: int, now_s: float) -> None:
-        """Latest start first, ties in starting order; each in that order goes to the head."""
-        running, evictions = self._running, self._done.evictions
-        for job in sorted(running, key=lambda job: -running[job][1])[:wanted]:
-            end_s, _ = running.pop(job)
+        """Latest start first, ties in starting order; each in that order to the head of the queue."""
+        cohorts, done = self._cohorts, self.done
+        while wanted and cohorts:
+            if not cohorts[-1]:
+                cohorts.pop()
+                continue
+            job, end_s = cohorts[-1].pop()
+            if end_s <= now_s:
+                continue  # it has ended
+            self._leaving[end_s] -= 1
             self._evicted.appendleft((job, end_s - now_s + self._rules.recovery_s))
-            evictions[job] = evictions.get(job, 0) + 1
+            done.batch_end_s[job] = _INF
+            done.evictions[job] = done.evictions.get(job, 0) + 1
             self._free += 1
+            wanted -= 1

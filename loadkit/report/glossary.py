@@ -3,7 +3,7 @@
 from loadkit.analysis import METRICS
 from loadkit.report import numbers
 
-_SHOWN = ("ttft", "send_lag", "queue_wait", "prefill", "tpot", "itl", "e2e")
+_SHOWN = ("ttft", "send_lag", "queue_wait", "prefill", "tpot", "itl", "stall", "e2e")
 
 _SOURCES = (
     "response: the engine told it with the answer. otel: from its traces. gateway: from a gateway before "

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from loadkit.analysis import LaneSeries, RunSummary
+from loadkit.analysis import GapSeries, LaneSeries, RunSummary
 from loadkit.report import numbers
 from loadkit.report.figures import (
     BAD,
@@ -44,6 +44,7 @@ def panels_of(summary: RunSummary) -> list[Panel]:
     wanted = (
         (True, 1.25, _rates),
         (answered, 1.45, _ttft),
+        (bool(line.gaps), 1.25, _gaps),
         (True, 1.25, _load),
         ("kv_usage" in server, 0.8, _kv_use),
         ("preemptions_per_s" in server, 0.8, _preemptions),
@@ -92,6 +93,29 @@ def _ttft_of_lane(
     for result in summary.slos:
         if result.slo.lane == name and result.slo.metric == "ttft":
             axes.axhline(result.slo.threshold_s, color=colour, linewidth=0.8, linestyle=":")
+
+
+def _gaps(axes: Axes, summary: RunSummary) -> None:
+    axes.set_title(
+        "Gaps between chunks (line p50; a bar spans the longest, at the height of its length)"
+    )
+    for name, colour in charted_lanes(summary).items():
+        if name in summary.timeline.gaps:
+            draw_gaps(axes, summary.timeline.gaps[name], name, colour)
+    axes.set_yscale("log")
+    axes.margins(y=0.12)
+    log_seconds(axes.yaxis)
+    legend(axes)
+
+
+def draw_gaps(axes: Axes, series: GapSeries, name: str, colour: str) -> None:
+    """The median as a line and, of each bin, the longest pause from its beginning to its end."""
+    middle_s = (series.edges_s[:-1] + series.edges_s[1:]) / 2
+    axes.plot(middle_s, series.p50_s, color=colour, linewidth=0.8, alpha=0.7, label=name)
+    axes.hlines(
+        series.longest_s, series.longest_ended_s - series.longest_s, series.longest_ended_s,
+        color=colour, linewidth=2.2, capstyle="round",
+    )  # fmt: skip
 
 
 def _load(axes: Axes, summary: RunSummary) -> None:

@@ -16,6 +16,7 @@ _LATENCY_ROWS = (
     "prefill",
     "tpot",
     "itl",
+    "stall",
     "decode",
     "e2e",
     "send_lag",

@@ -4,13 +4,13 @@ At one instant arrivals join, jobs that are through leave, then the pool decides
 instants lie on its grid: this is then the program that visits every tick, without the idle ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from loadkit.core import Job, Policy, SlotPool
-from loadkit.core.counted import Counted, CountedRules, is_plain, run_counted
+from loadkit.core.counted import Arrived, Counted, CountedRules, is_plain, run_counted
 from loadkit.core.orders import by_priority
 from loadkit.sim.outcomes import Floats, Ints, Outcomes, State, of_jobs
 from loadkit.sim.workload import Workload, on_grid, snapped
@@ -118,8 +118,8 @@ def by_counting(workload: Workload, policy: Policy, options: SlotOptions) -> Slo
     tick_s = options.tick_s
     arrival_s = on_grid(workload.arrival_s, tick_s)
     by_lane = policy.order is by_priority
-    batch = workload.is_batch if by_lane else np.zeros(len(workload), bool)
-    rows = np.argsort(batch, kind="stable")  # urgent first, each class in arrival order
+    is_batch = workload.is_batch if by_lane else np.zeros(len(workload), bool)
+    urgent, batch = np.flatnonzero(~is_batch), np.flatnonzero(is_batch)
     rules = CountedRules(
         slots=options.slots,
         reserve=policy.headroom.amount if policy.headroom else 0,
@@ -129,21 +129,39 @@ def by_counting(workload: Workload, policy: Policy, options: SlotOptions) -> Slo
         snap=snapped(tick_s),
         sample_s=_sample_s(workload, options),
     )
-    service_s = on_grid(workload.service_s, tick_s)[rows].tolist()
-    done = run_counted(arrival_s[rows].tolist(), service_s, int((~batch).sum()), rules)
-    outcomes = _in_arrival_order(done, rows, arrival_s, rules.horizon_s)
+    service_s = on_grid(workload.service_s, tick_s)
+    done = run_counted(
+        _arrivals(arrival_s[urgent], arrival_s[batch]),
+        service_s[urgent].tolist(),
+        service_s[batch].tolist(),
+        rules,
+    )
+    outcomes = _outcomes(done, urgent, batch, arrival_s, rules.horizon_s)
     return SlotResult(policy, options, workload, outcomes, done.busy_samples)
 
 
-def _in_arrival_order(done: Counted, rows: Ints, arrival_s: Floats, horizon_s: float) -> Outcomes:
-    start_s, end_s = np.empty(len(rows)), np.empty(len(rows))
-    start_s[rows], end_s[rows] = np.array(done.start_s, float), np.array(done.end_s, float)
-    preemptions = np.zeros(len(rows), np.int64)
-    preemptions[rows[list(done.evictions)]] = list(done.evictions.values())
+def _arrivals(urgent_s: Floats, batch_s: Floats) -> Iterator[Arrived]:
+    instants_s = np.unique(np.concatenate((urgent_s, batch_s)))
+    counts = (np.searchsorted(of_s, instants_s, "right").tolist() for of_s in (urgent_s, batch_s))
+    return map(Arrived, instants_s.tolist(), *counts)
+
+
+def _outcomes(
+    done: Counted, urgent: Ints, batch: Ints, arrival_s: Floats, horizon_s: float
+) -> Outcomes:
+    start_s, end_s = np.full((2, len(arrival_s)), np.nan)
+    preemptions = np.zeros(len(arrival_s), np.int64)
+    for rows, starts_s, ends_s in (
+        (urgent, done.urgent_start_s, done.urgent_end_s),
+        (batch, done.batch_start_s, done.batch_end_s),
+    ):
+        start_s[rows[: len(starts_s)]] = starts_s
+        end_s[rows[: len(ends_s)]] = ends_s
+    preemptions[batch[list(done.evictions)]] = list(done.evictions.values())
     state = np.select(
-        [~np.isnan(end_s), arrival_s >= horizon_s, np.isnan(start_s)],
-        [State.FINISHED, State.NEW, State.WAITING],
-        State.RUNNING,
+        [end_s < horizon_s, arrival_s >= horizon_s, np.isfinite(end_s)],
+        [State.FINISHED, State.NEW, State.RUNNING],
+        State.WAITING,
     )
-    state[rows[done.waiting]] = State.WAITING
+    end_s[state != State.FINISHED] = np.nan
     return Outcomes(arrival_s, start_s, end_s, state, preemptions)

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadkit.analysis import LaneSummary, exit_code, summarize, to_json
+from loadkit.analysis.facts import load
+from loadkit.analysis.gaps import gaps_over_time
 from loadkit.analysis.quantiles import quantile, quantiles
 from loadkit.model import RequestRecord, Send
 from synthetic_run import answered, failed, sends_of, write_run
@@ -37,6 +39,38 @@ def test_tpot_divides_by_tokens_of_usage_and_itl_by_chunks(tmp_path: Path) -> No
     assert lane.latencies["itl"].n == 10
     assert lane.latencies["itl"].p99 == pytest.approx(0.02, rel=1e-3)
     assert lane.latencies["tpot"].p50 == pytest.approx(0.005)
+
+
+def stalled(request_id: str, due_s: float, pause_s: float, **facts: Any) -> RequestRecord:
+    """Eleven chunks 20 ms apart, but for one pause after the fifth."""
+    offsets_s = tuple(0.1 + 0.02 * i + (pause_s if i > 4 else 0.0) for i in range(11))
+    return answered(request_id, due_s, chunk_offsets_s=offsets_s, **facts)
+
+
+def test_one_pause_is_the_longest_gap_of_its_request_alone(tmp_path: Path) -> None:
+    rows = [answered(f"a{i}", float(i), tokens=11) for i in range(98)]
+    rows += [stalled("b", 98.0, 0.48), answered("one chunk", 99.0, tokens=1)]
+    lane = lane_of(tmp_path, rows)
+    longest = lane.latencies["stall"]
+    assert longest.n == 99  # an answer of one chunk has no gap
+    assert (longest.p50, longest.max) == pytest.approx((0.02, 0.5), rel=1e-4)
+    assert lane.latencies["itl"].p99 == pytest.approx(0.02, rel=1e-4)
+
+
+def test_gaps_lie_in_the_bin_in_which_they_ended(tmp_path: Path) -> None:
+    """The pause lasts from 0.181 to 0.681 s."""
+    rows = [stalled("a", 0.0, 0.48), answered("b", 1.5, lane="batch", tokens=2, gap_s=0.1)]
+    facts = load(write_run(tmp_path / "run", rows))
+    found = gaps_over_time(facts, np.array([0.0, 0.5, 1.0, 1.5, 2.0]))
+    unknown = np.nan
+    assert found["interactive"].longest_s == pytest.approx(
+        [0.02, 0.5, unknown, unknown], rel=1e-4, nan_ok=True
+    )
+    assert found["interactive"].p50_s == pytest.approx(
+        [0.02, 0.02, unknown, unknown], rel=1e-4, nan_ok=True
+    )
+    assert found["interactive"].longest_ended_s[1] == pytest.approx(0.681)
+    assert found["batch"].longest_s[3] == pytest.approx(0.1, rel=1e-4)
 
 
 @pytest.mark.parametrize(

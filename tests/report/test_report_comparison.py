@@ -85,9 +85,23 @@ def test_the_page_opens_with_what_to_run_and_what_it_costs(written: ReportPaths)
 
 
 def test_every_chart_is_in_the_page_and_beside_it(written: ReportPaths) -> None:
-    assert [png.name for png in written.png] == ["trade_off.png", "tail.png", "occupancy.png"]
+    assert [png.name for png in written.png] == [
+        "trade_off.png",
+        "tail.png",
+        "gaps.png",
+        "occupancy.png",
+    ]
     assert all(png.read_bytes().startswith(b"\x89PNG") for png in written.png)
-    assert written.html.read_text("utf-8").count("<svg") == 3
+    assert written.html.read_text("utf-8").count("<svg") == 4
+
+
+def test_an_slo_on_the_longest_gap_is_compared_although_no_tail_can_be_drawn_of_it(
+    tmp_path: Path,
+) -> None:
+    found = compare(simulated(tmp_path), slos=[units.slo("interactive:stall:p99:50ms")])
+    files = write_comparison(tmp_path / "out", found)
+    assert "interactive longest gap p99 ≤ 50" in text_of(files.html)
+    assert "tail.png" not in [png.name for png in files.png]
 
 
 def test_markdown_and_json_tell_the_same(written: ReportPaths) -> None:

@@ -1,7 +1,7 @@
 """Token level: the emulator's scheduler on virtual time, its rows, and a report of them."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from random import Random
 
@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from loadkit.cli import app
-from loadkit.core import EngineLimits, StepCost, parse_policy
+from loadkit.core import PROFILES, EngineLimits, Step, StepCost, parse_policy
 from loadkit.model import Send
 from loadkit.sim import EngineModel, simulate_tokens
 
@@ -85,6 +85,46 @@ def test_static_batching_wastes_what_continuous_batching_uses() -> None:
     sends = [Send(f"r{n}", n * 0.01, "interactive", 4, rng.randint(1, 40)) for n in range(60)]
     ends = [simulate_tokens(sends, parse_policy(text), SMALL).end_s for text in ("fifo", "static")]
     assert ends[1] > 1.2 * ends[0]
+
+
+class Timed(StepCost):
+    """Keeps the time of every step that brought all eight streams a token."""
+
+    def __call__(self, step: Step) -> float:
+        seconds = super().__call__(step)
+        if len(step.decodes) == 8:
+            STEPS_S.append(seconds)
+        return seconds
+
+
+STEPS_S: list[float] = []
+
+
+@pytest.mark.parametrize(
+    ("chunk_tokens", "longest_s", "steps"),
+    # One step computes all 32,768 tokens at 15.3 us; or 64 steps compute 512 tokens each. In every
+    # step eight streams add 40 us each. A step without a prompt takes 6 ms, as long as the weights.
+    [(None, 32_768 * 15.3e-6 + 8 * 40e-6, 1), (512, 512 * 15.3e-6 + 8 * 40e-6, 64)],
+    ids=["501.7 ms unchunked", "8.15 ms in chunks of 512"],
+)
+def test_a_long_prompt_stops_eight_streams_for_its_whole_prefill_unless_it_is_chunked(
+    chunk_tokens: int | None, longest_s: float, steps: int
+) -> None:
+    STEPS_S.clear()
+    limits = EngineLimits(
+        kv_blocks=28_000, max_model_len=33_000, max_num_batched_tokens=33_000,
+        chunk_tokens=chunk_tokens,
+    )  # fmt: skip
+    speed = PROFILES["h100-8b"].cost
+    model = EngineModel(limits, Timed(*(getattr(speed, f.name) for f in fields(speed))))
+    sends = [Send(f"stream-{n}", 0.0, "interactive", 256, 1000) for n in range(8)]
+    sends.append(Send("long", 3.0, "interactive", 32_768, 1))
+    (*_, long) = simulate_tokens(sends, parse_policy("fifo"), model).served
+    held = [seconds for seconds in STEPS_S if seconds > 6.33e-3]
+    assert held == pytest.approx([longest_s] * steps)
+    assert STEPS_S[0] == pytest.approx(6e-3 + 8 * 40e-6)
+    assert long.seq
+    assert long.seq.prefill_s == pytest.approx(longest_s * steps)
 
 
 def test_favouring_prefill_starts_sooner_and_stalls_those_that_stream() -> None:

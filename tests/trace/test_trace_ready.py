@@ -14,12 +14,17 @@ FOLDER = Path(__file__).parents[2] / "traces"
 COMMANDS = re.findall(
     r"^loadkit trace (synth .*) -o traces/(\S+)$", (FOLDER / "README.md").read_text(), re.MULTILINE
 )
+WRITTEN_BY_HAND = {"README.md", "head-of-line.csv"}
 
 
-def test_every_ready_trace_has_its_command() -> None:
-    assert {name for _, name in COMMANDS} == {path.name for path in FOLDER.iterdir()} - {
-        "README.md"
-    }
+def test_every_ready_trace_has_its_command_or_was_written_by_hand() -> None:
+    ready = {path.name for path in FOLDER.iterdir()}
+    assert {name for _, name in COMMANDS} == ready - WRITTEN_BY_HAND
+
+
+def test_the_head_of_line_trace_is_eight_streams_and_one_prompt_of_32k() -> None:
+    rows = read_table(FOLDER / "head-of-line.csv").table.to_pylist()
+    assert [row["prompt_tokens"] for row in rows] == [256] * 8 + [32 * 1024]
 
 
 @pytest.mark.parametrize(("command", "name"), COMMANDS, ids=[name for _, name in COMMANDS])

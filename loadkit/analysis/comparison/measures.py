@@ -163,6 +163,7 @@ MEASURES: tuple[Measure, ...] = (
     _typical("ttft"),
     _latency("tpot", 0.5),
     _latency("itl", 0.99),
+    _latency("stall", 0.99),
     _latency("e2e", 0.5),
     _latency("e2e", 0.99),
     _typical("e2e"),

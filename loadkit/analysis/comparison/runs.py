@@ -23,6 +23,7 @@ from loadkit.analysis.comparison.measures import (
 )
 from loadkit.analysis.comparison.occupancy import Occupancy, occupancy
 from loadkit.analysis.facts import Facts, load
+from loadkit.analysis.gaps import GapSeries, gaps_over_time
 from loadkit.analysis.ledger import ledger
 from loadkit.analysis.metrics import METRICS
 from loadkit.analysis.slo import SloResult
@@ -37,6 +38,7 @@ PAIRED = ("queue_wait", "ttft", "e2e")
 COVERED_POINTS = 0.01
 """Arms that speak of shares of the requests further apart than this are not alike."""
 _CURVE_POINTS = 800
+_GAP_BINS = 200
 _LONGEST_LABEL = 60
 _OF_ONE_RUN = ("url", "prompt_salt", "calibration", "unknown")
 """Parts of a target that change from run to run of the same server."""
@@ -65,6 +67,8 @@ class Measured:
     curves: Mapping[tuple[str, str], NDArray[np.float64]]
     """(lane, metric of `PAIRED`) → evenly spaced order statistics."""
     wait_sources: Mapping[str, str | None]
+    gaps: Mapping[str, GapSeries]
+    """By lane; only of lanes that streamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +237,7 @@ def measure(run: RunDir, slos: Sequence[Slo], late_s: float) -> Measured:
             for metric in PAIRED
         },
         wait_sources={name: wait_source(lane) for name, lane in lanes.items()},
+        gaps=gaps_over_time(facts, np.linspace(0.0, max(facts.end_s, 1e-9), _GAP_BINS + 1)),
     )
 
 

@@ -1,17 +1,17 @@
 """The charts of a comparison: the trade-off, the tail it is about, and the slots over the day."""
 
-from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from loadkit.analysis.comparison import Arm, Comparison, Occupancy, TradeOff
 from loadkit.model import Slo
 from loadkit.report import numbers
+from loadkit.report.comparison.gaps import gaps_chart
+from loadkit.report.comparison.shared import arm_colours, clock
 from loadkit.report.figures import (
     BAD,
     GOOD,
@@ -26,24 +26,15 @@ from loadkit.report.figures import (
     shortened,
 )
 
-_ARM_COLOURS = (
-    "#5b7083", "#2f6fde", "#d97a1e", "#199a86", "#8c56c9", "#c23b5e", "#7a8a1f", "#3aa6c9",
-)  # fmt: skip
 _MOST_OCCUPANCIES = 10
 _LETTER_PT, _LINE_PT = 4.8, 8.0
 """About the size of a label's letters."""
 _LABEL_OFFSETS = ((7, -11), (-7, 5), (7, 5), (-7, -12), (7, -22), (-7, 16))
 
 
-def arm_colours(comparison: Comparison) -> dict[str, str]:
-    return {
-        arm.label: colour for arm, colour in zip(comparison.arms, cycle(_ARM_COLOURS), strict=False)
-    }
-
-
 def charts(comparison: Comparison) -> list[Chart]:
     """Every chart that has data, in reading order."""
-    makers = (_trade_off, _tail, _occupancy)
+    makers = (_trade_off, _tail, gaps_chart, _occupancy)
     return [chart for make in makers if (chart := make(comparison))]
 
 
@@ -167,7 +158,9 @@ def _tail(comparison: Comparison) -> Chart | None:
     if found is None:
         return None
     place = (found.tail_lane, found.tail.metric)
-    arms = [arm for arm in comparison.arms if not arm.reasons and len(arm.runs[0].curves[place])]
+    arms = [
+        arm for arm in comparison.arms if not arm.reasons and len(arm.runs[0].curves.get(place, ()))
+    ]
     if not any((arm.runs[0].curves[place] > 0).any() for arm in arms):
         return None
     colours = arm_colours(comparison)
@@ -236,7 +229,7 @@ def _occupancy(comparison: Comparison) -> Chart | None:
             axes.set_ylim(0, top * 1.06)
         legend(grid[0])
         grid[-1].set_xlim(0, max(used.edges_s[-1] for _, used in known))
-        _clock(grid[-1].xaxis)
+        clock(grid[-1].xaxis)
         grid[-1].set_xlabel("time from the start of the run")
 
     guess = any(used.from_rows for _, used in known)
@@ -264,18 +257,3 @@ def _running(axes: Axes, used: Occupancy, colours: dict[str, str]) -> None:
         base = np.nan_to_num(upper)
     if used.slots:
         axes.axhline(used.slots, color=INK, linewidth=0.8, linestyle=":")
-
-
-_CLOCK = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
-_STEPS = (1, 2, 3, 5, 6, 10, 12, 15, 20, 30, 60, 120)
-_MOST_TICKS = 12
-
-
-def _clock(axis: Axis) -> None:
-    """Whole numbers of the largest unit that gives enough ticks."""
-    end_s = axis.get_view_interval()[1]
-    unit_s, unit = next((u for u in _CLOCK if end_s >= 3 * u[0]), _CLOCK[-1])
-    step = next((n for n in _STEPS if end_s / (n * unit_s) <= _MOST_TICKS), None)
-    if step:
-        axis.set_major_locator(MultipleLocator(step * unit_s))
-    axis.set_major_formatter(FuncFormatter(lambda value_s, _: f"{value_s / unit_s:g} {unit}"))

@@ -9,8 +9,8 @@ from loadkit import __version__
 from loadkit.analysis.comparison import Comparison
 from loadkit.report import numbers
 from loadkit.report.comparison import tables, words
-from loadkit.report.comparison.charts import arm_colours
 from loadkit.report.comparison.glossary import terms
+from loadkit.report.comparison.shared import arm_colours
 from loadkit.report.figures import Chart, lane_colours
 from loadkit.report.page import environment
 from loadkit.report.words import transforms_text

@@ -15,7 +15,8 @@ from loadkit.report.tables import Table
 
 _NOT_AT_A_GLANCE = {("tpot", 0.5), ("itl", 0.99), ("e2e", 0.5)}
 _NOT_IN_A_TERMINAL = {
-    *_NOT_AT_A_GLANCE, ("queue_wait", 1.0), ("ttft", 0.5), ("recomputed_tokens", None),
+    *_NOT_AT_A_GLANCE, ("queue_wait", 1.0), ("ttft", 0.5), ("stall", 0.99),
+    ("recomputed_tokens", None),
 }  # fmt: skip
 MARKS_NOTE = (
     "✓ better than {baseline}, ✗ worse, = no difference shown, ? inconclusive, "
