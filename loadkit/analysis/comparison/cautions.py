@@ -23,7 +23,7 @@ def _other_work(arms: Sequence[Arm]) -> list[str]:
         if reason := why_other_work(arms[0].manifest, arm.manifest):
             told.setdefault(reason, []).append(arm.label)
     return [
-        f"OTHER WORK than in {arms[0].label}: in {', '.join(labels)}, {reason}. The requests and their "
+        f"OTHER WORK in {', '.join(labels)} than in {arms[0].label}: {reason}. The requests and their "
         "instants are the same. What counts the other work is told and carries no verdict: it is what "
         "that work does, not what a policy gains."
         for reason, labels in told.items()

@@ -107,10 +107,8 @@ def _row(first: Arm, other: Arm, lane: str | None, measure: Measure) -> _Row | N
     )  # fmt: skip
     reason = _why_invalid(first, other, lane, measure)
     other_work = why_other_work(first.manifest, other.manifest, lane)
-    if measure.of is None and lane is not None and other_work:
-        return None  # the same request is not the same
-    if measure.of is None and lane is not None:
-        return _typical_row(blank, first, other, reason)
+    if measure.of is None and lane is not None:  # of other work, the same request is not the same
+        return None if other_work else _typical_row(blank, first, other, reason)
     place = lane, measure.key
     a, b = first.values_of(place), other.values_of(place)
     if all(value is None for value in (*a, *b)):

@@ -11,6 +11,7 @@ from loadkit.records import Manifest
 
 _OF_ONE_RUN = ("url", "prompt_salt", "calibration", "unknown")
 """Parts of a target that change from run to run of the same server."""
+_SAID_BY_PROFILE = ("cost",)
 _SAME_AS = {"max_num_seqs": "slots"}
 _TITLES = {
     "preempt_cost_s": "eviction cost",
@@ -39,7 +40,9 @@ def settings_of(manifest: Manifest) -> dict[str, Any]:
     """Key → value, the policy apart: `slots`, `preempt_cost_s`, `kv_blocks`, `batch_service` …"""
     found: dict[str, Any] = {}
     for key, value in manifest.target.items():
-        if key in (*_OF_ONE_RUN, "policy"):
+        if key in (*_OF_ONE_RUN, "policy") or (
+            key in _SAID_BY_PROFILE and "profile" in manifest.target
+        ):
             continue
         for name, each in value.items() if isinstance(value, Mapping) else ((key, value),):
             found.setdefault(_SAME_AS.get(str(name), str(name)), each)

@@ -40,4 +40,4 @@ def _other_span(a: Manifest, b: Manifest) -> str:
     if spans_s[0] == spans_s[1] or any("horizon_s" not in m.limits for m in (a, b)):
         return ""
     told = [text("horizon_s", span_s) for span_s in spans_s]
-    return f"it was simulated up to another instant (horizon {told[1]} against {told[0]})"
+    return f"simulated up to another instant (horizon {told[1]} against {told[0]})"
