@@ -4,7 +4,6 @@ Uses matplotlib's objects, never pyplot: no global figure, no window, no backend
 """
 
 import io
-import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from loadkit.report.svg import for_a_page
 
 INK, MUTED, RULE = "#1c2128", "#66707c", "#d9dde3"
 _PAGE_COLOURS = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)"}
@@ -84,7 +85,7 @@ def draw(
         svg, png = io.StringIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Title": title})
         figure.savefig(png, format="png", dpi=144, facecolor="white", metadata={"Software": None})
-    return Chart(name, title, caption, _for_a_page(svg.getvalue()), png.getvalue())
+    return Chart(name, title, caption, for_a_page(svg.getvalue(), _PAGE_COLOURS), png.getvalue())
 
 
 _LONGEST_LABEL = 28
@@ -137,16 +138,3 @@ def _our_style(name: str) -> Iterator[None]:
         # A lane name in a script that the PNG's font lacks: boxes there, text in the SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
-
-
-def _for_a_page(svg: str) -> str:
-    """An element to stand inside HTML: no prologue, no size, the page's fonts and colours, own ids only."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
-    svg = re.sub(r"font: ((?:\w+ )?)([\d.]+px) [^;\"]*", r"font: \1\2 var(--sans)", svg)
-    for colour, variable in _PAGE_COLOURS.items():
-        svg = svg.replace(colour, variable)
-    return svg

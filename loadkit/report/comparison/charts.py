@@ -239,14 +239,20 @@ def _occupancy(comparison: Comparison) -> Chart | None:
         _clock(grid[-1].xaxis)
         grid[-1].set_xlabel("time from the start of the run")
 
-    guess = any(used.from_rows for _, used in known)
     caption = (
-        "Requests running at once, by lane where the server tells it; the dotted line is the number of "
-        "slots. White under it is headroom. The first run of each label."
-        + " Worked out from waits and ends, because the server told no running requests."
-        * guess
+        "Requests running at once, by lane where that is known; the dotted line is the number of slots. "
+        f"White under it is headroom. The first run of each label.{_worked_out(known)}"
     )
     return draw("occupancy", "Slots over the day", caption, height, paint)
+
+
+def _worked_out(known: list[tuple[str, Occupancy]]) -> str:
+    """Which labels have no samples of their own; there is a guess only where something was evicted."""
+    labels = [label for label, used in known if used.from_rows]
+    if not labels:
+        return ""
+    of = "" if len(labels) == len(known) else f" of {', '.join(map(shortened, labels))}"
+    return f" Worked out from the waits and ends{of}: nothing was evicted there, so they tell all."
 
 
 def _peak(used: Occupancy) -> float:

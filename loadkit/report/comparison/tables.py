@@ -18,6 +18,7 @@ _NOT_AT_A_GLANCE = {("tpot", 0.5), ("itl", 0.99), ("e2e", 0.5)}
 _NOT_IN_A_TERMINAL = {
     *_NOT_AT_A_GLANCE, ("queue_wait", 1.0), ("ttft", 0.5), ("recomputed_tokens", None),
 }  # fmt: skip
+_NAMED_WITH_THE_RUN = ("engine", "version", "model")
 MARKS_NOTE = (
     "✓ better than {baseline}, ✗ worse, = no difference shown, ? inconclusive, "
     "without a mark: not judged. Each value is the mean over the runs of its label."
@@ -166,7 +167,11 @@ def settings(comparison: Comparison) -> Table | None:
 def shared_settings(comparison: Comparison) -> str:
     """`slots 64, eviction cost 15 s, tick 1 s`; empty where no setting is known to all."""
     shared = comparison.settings.shared
-    return ", ".join(f"{title(key)} {text(key, value)}" for key, value in shared.items())
+    return ", ".join(
+        f"{title(key)} {text(key, value)}"
+        for key, value in shared.items()
+        if key not in _NAMED_WITH_THE_RUN
+    )
 
 
 def compared(comparison: Comparison) -> Table:
