@@ -1,6 +1,6 @@
 """Runs → labels: what is compared with what, and whether it may be."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,9 +25,9 @@ class Named(NamedTuple):
 def group(paths: Sequence[Path], labels: Sequence[str] = ()) -> dict[str, list[RunTables]]:
     """Label → runs, in the order given; a folder of runs stands for all that are in it.
 
-    Labels are those given (one for each path), or the policy in the manifest with the settings that tell
-    it apart, or the folder's name. Raises InputError, also for fewer than two labels and for runs of
-    unlike schedules; RunError.
+    Labels are those given (one for each path), or the policy in the manifest with what was set otherwise
+    than in the first run of it, or the folder's name. Raises InputError, also for fewer than two labels
+    and for runs of unlike schedules; RunError.
     """
     if labels and len(labels) != len(paths):
         raise InputError(
@@ -78,15 +78,14 @@ def _opened(path: Path) -> list[RunDir]:
 
 
 def _label(named: Named, runs: Sequence[Named]) -> str:
-    """The policy, with the settings in which others of this policy differ; or with the folder's name."""
+    """The policy, and what was set otherwise than in the first run of it; or with the folder's name."""
     policy = _policy(named.manifest)
-    same = [settings_of(n.manifest) for n in runs if _policy(n.manifest) == policy]
-    apart = differing(same)
-    if not policy or not apart:
+    first = next(other for other in runs if _policy(other.manifest) == policy)
+    settings = settings_of(named.manifest)
+    changed = differing([settings_of(first.manifest), settings])
+    if not policy or not changed:
         return policy or named.name
-    own: Mapping[str, object] = settings_of(named.manifest)
-    told = ", ".join(f"{title(key)} {text(key, own[key])}" for key in apart if key in own)
-    label = f"{policy} · {told}"
+    label = f"{policy} · {', '.join(f'{title(key)} {text(key, settings[key])}' for key in changed)}"
     return label if len(label) <= _LONGEST_LABEL else f"{policy} {named.name}"
 
 

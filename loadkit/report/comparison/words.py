@@ -100,11 +100,7 @@ def _choice(comparison: Comparison, asked: str) -> str:
     if choice.cost_share is None:
         return first
     work = _work(comparison, choice.label)
-    these = (
-        f"Of these, on the work of {comparison.baseline.label},"
-        if comparison.on_other_work
-        else "Of these,"
-    )
+    these = f"Of these{', on the work of the baseline,' * bool(comparison.on_other_work) or ','}"
     first += (
         f" {these} {choice.label} gets the most batch work done" if len(good) > 1 else " It does"
     )
