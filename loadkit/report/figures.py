@@ -93,19 +93,24 @@ _LEAST_SPAN = 4.0
 """Ratio of the ends of a logarithmic axis."""
 
 
-def legend(axes: Axes, columns: int = 7) -> None:
-    """Above the plot at the right, so that it never hides data."""
-    handles, labels = axes.get_legend_handles_labels()
-    if handles:
+def legend(
+    axes: Axes, columns: int = 7, longest: int = _LONGEST_LABEL, of: Sequence[Axes] = ()
+) -> None:
+    """Above the plot at the right, so that it never hides data; of all the axes in `of`, each label once."""
+    known = dict[str, Any]()
+    for one in of or (axes,):
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+            known.setdefault(label, handle)
+    if known:
         axes.legend(
-            handles, [shortened(label) for label in labels], loc="lower right",
+            known.values(), [shortened(label, longest) for label in known], loc="lower right",
             bbox_to_anchor=(1, 1.0), ncols=columns, borderaxespad=0.1, handlelength=1.4,
             columnspacing=1.2,
         )  # fmt: skip
 
 
-def shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_LABEL else f"{text[:_LONGEST_LABEL]}…"
+def shortened(text: str, longest: int = _LONGEST_LABEL) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def log_seconds(axis: Axis) -> None:

@@ -61,6 +61,22 @@ def test_slots_in_use_are_known_also_where_jobs_were_evicted(trace: Path, tmp_pa
     assert running["value"].tolist() == pytest.approx([1.0] * len(running))
 
 
+def test_the_lanes_of_the_slots_in_use_are_known_although_one_was_evicted(
+    trace: Path, tmp_path: Path
+) -> None:
+    """The batch job runs from 0 to 2, is evicted for the second of the other, and runs on to 14."""
+    sim(trace, "--slots", 1, "--policy", "preempt", "--preempt-cost", "3s", "-o", tmp_path / "run")
+
+    used = occupancy(load(RunDir.open(tmp_path / "run")))
+
+    assert used is not None
+    held_s = {lane: float(of.sum() * used.edges_s[1]) for lane, of in used.running.items()}
+    assert held_s == {
+        "batch": pytest.approx(13, abs=0.1),
+        "interactive": pytest.approx(1, abs=0.1),
+    }
+
+
 def test_an_slo_without_a_comparison_is_refused(trace: Path, tmp_path: Path) -> None:
     slo = ("--slo", "interactive:queue_wait:p99:1s")
 

@@ -219,14 +219,18 @@ def _named(found: list[Difference], most: int) -> str:
 
 
 def _striking(found: list[Difference]) -> list[Difference]:
-    """First what a reader asks for first: the tail, the goodput, the work."""
+    """First what a reader asks for first: the tail, the goodput, the work; last what hardly changed."""
     first = [
         ("queue_wait", 0.99), ("ttft", 0.99), ("goodput_share", None), ("completed", None),
         ("completed_per_h", None), ("deadline_share", None), ("preemptions", None),
     ]  # fmt: skip
-    return sorted(
-        found, key=lambda d: first.index(d.measure.key) if d.measure.key in first else len(first)
-    )
+
+    def rank(one: Difference) -> tuple[bool, int]:
+        slight = one.relative and abs(one.change or 0.0) < one.measure.margin
+        key = one.measure.key
+        return slight, first.index(key) if key in first else len(first)
+
+    return sorted(found, key=rank)
 
 
 def _change(found: Difference) -> str:
