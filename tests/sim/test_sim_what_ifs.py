@@ -1,4 +1,4 @@
-"""What would change: an eviction that costs more, shorter batch jobs, a floor, aging; on a published trace."""
+"""What would change: a dearer eviction, shorter batch jobs, a floor, aging; on a published trace."""
 
 import json
 from pathlib import Path
