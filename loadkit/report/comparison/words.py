@@ -228,7 +228,7 @@ def _striking(found: list[Difference]) -> list[Difference]:
     def rank(one: Difference) -> tuple[bool, int]:
         slight = one.relative and abs(one.change or 0.0) < one.measure.margin
         key = one.measure.key
-        return slight, first.index(key) if key in first else len(first)
+        return slight, first.index(key) if key in first and one.lane else len(first)
 
     return sorted(found, key=rank)
 
