@@ -95,7 +95,9 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
     prefix_cache: Annotated[
         bool, typer.Option(help="Keep and share prefixes.", rich_help_panel=_ENGINE)
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON; without -o nothing is compared: fastest.")
+    ] = False,
 ) -> None:
     """Put a trace through one policy or many, in virtual time.
 

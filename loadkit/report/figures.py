@@ -13,7 +13,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullLocator
 
 from loadkit.report.svg import for_a_page
 
@@ -135,6 +135,21 @@ def _tick(value_s: float, _: int | None = None) -> str:
 
 
 SECONDS = FuncFormatter(_tick)
+
+
+_CLOCK = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+_STEPS = (1, 2, 3, 5, 6, 10, 12, 15, 20, 30, 60, 120)
+_MOST_TICKS = 12
+
+
+def clock(axis: Axis) -> None:
+    """An axis of seconds, in whole numbers of the largest unit that gives enough ticks."""
+    end_s = axis.get_view_interval()[1]
+    unit_s, unit = next((u for u in _CLOCK if end_s >= 3 * u[0]), _CLOCK[-1])
+    step = next((n for n in _STEPS if end_s / (n * unit_s) <= _MOST_TICKS), None)
+    if step:
+        axis.set_major_locator(MultipleLocator(step * unit_s))
+    axis.set_major_formatter(FuncFormatter(lambda value_s, _: f"{value_s / unit_s:g} {unit}"))
 
 
 @contextmanager

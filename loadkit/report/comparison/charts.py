@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from loadkit.analysis.comparison import Arm, Comparison, Occupancy, TradeOff
 from loadkit.model import Slo
@@ -19,6 +18,7 @@ from loadkit.report.figures import (
     MUTED,
     SECONDS,
     Chart,
+    clock,
     draw,
     lane_colours,
     legend,
@@ -250,7 +250,7 @@ def _occupancy(comparison: Comparison) -> Chart | None:
             axes.set_ylim(0, top * 1.06)
         legend(grid[0], of=tuple(grid))
         grid[-1].set_xlim(0, max(used.edges_s[-1] for _, used in known))
-        _clock(grid[-1].xaxis)
+        clock(grid[-1].xaxis)
         grid[-1].set_xlabel("time from the start of the run")
 
     caption = (
@@ -284,18 +284,3 @@ def _running(axes: Axes, used: Occupancy, colours: dict[str, str]) -> None:
         base = np.nan_to_num(upper)
     if used.slots:
         axes.axhline(used.slots, color=INK, linewidth=0.8, linestyle=":")
-
-
-_CLOCK = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
-_STEPS = (1, 2, 3, 5, 6, 10, 12, 15, 20, 30, 60, 120)
-_MOST_TICKS = 12
-
-
-def _clock(axis: Axis) -> None:
-    """Whole numbers of the largest unit that gives enough ticks."""
-    end_s = axis.get_view_interval()[1]
-    unit_s, unit = next((u for u in _CLOCK if end_s >= 3 * u[0]), _CLOCK[-1])
-    step = next((n for n in _STEPS if end_s / (n * unit_s) <= _MOST_TICKS), None)
-    if step:
-        axis.set_major_locator(MultipleLocator(step * unit_s))
-    axis.set_major_formatter(FuncFormatter(lambda value_s, _: f"{value_s / unit_s:g} {unit}"))
