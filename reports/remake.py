@@ -47,12 +47,15 @@ REPORTS = {
     "azure-conv-vllm": Worked(replay=(*FIVE_MINUTES, "--slo", "interactive:ttft:p99:2s")),
     "azure-conv-llamacpp": Worked(replay=(*FIVE_MINUTES, "--slo", "interactive:ttft:p99:2s")),
 }
+POOL = ("--slots", "64", "--tick", "1s", "--horizon", "6h")
+SLO = ("--slo", "interactive:queue_wait:p99:2s")
+BEST = ("--policy", "reserve:8+preempt")
 SIMULATED = {
     "seven-policies": (
-        *("--slots", "64", "--tick", "1s", "--preempt-cost", "15s", "--horizon", "6h"),
+        *(*POOL, "--preempt-cost", "15s"),
         *("--policy", "fifo", "--policy", "priority", "--policy", "reserve:4"),
         *("--policy", "reserve:8", "--policy", "reserve:16", "--policy", "preempt"),
-        *("--policy", "reserve:8+preempt", "--slo", "interactive:queue_wait:p99:2s"),
+        *(*BEST, *SLO),
     ),
 }
 """Options of `loadkit sim` on a trace given on the command line."""
@@ -68,6 +71,15 @@ COMPARED = {
     ),
 }
 """The same trace against several emulators, in turn."""
+WHAT_IFS = {
+    "now": (
+        *("--preempt-cost", "15s", *BEST, "--policy", "preempt", "--policy", "priority"),
+        *("--policy", "priority,floor=8", "--policy", "priority,aging=1h"),
+    ),
+    "dear": ("--preempt-cost", "60s", *BEST, "--policy", "preempt"),
+    "short": ("--preempt-cost", "15s", *BEST, "--batch-service", "0.5x"),
+}
+"""The same for each run of the report `what-ifs`, which compares them."""
 
 
 def main() -> None:
@@ -75,6 +87,9 @@ def main() -> None:
     os.chdir(ROOT)  # the commands in the reports are relative to the repository
     if options.name in SIMULATED:
         simulate(options.name, Path(options.trace))
+        return
+    if options.name == "what-ifs":
+        what_ifs(Path(options.trace))
         return
     for name in [options.name] if options.name else [*COMPARED, *_on_an_emulator()]:
         if name in COMPARED:
@@ -138,6 +153,18 @@ def simulate(name: str, trace: Path) -> None:
     shutil.copytree(runs / "comparison", kept)
 
 
+def what_ifs(trace: Path) -> None:
+    runs = Path("runs") / "what-ifs"
+    shutil.rmtree(runs, ignore_errors=True)
+    for name, asked in WHAT_IFS.items():
+        command = [*LOADKIT, "sim", str(trace), *POOL, *asked, "-o", str(runs / name)]
+        subprocess.run(command, check=True)
+    kept = Path("reports") / "what-ifs"
+    shutil.rmtree(kept, ignore_errors=True)
+    compared = (str(runs / name) for name in WHAT_IFS)
+    subprocess.run([*LOADKIT, "compare", *compared, *SLO, "-o", str(kept)], check=True)
+
+
 def _target(
     emulator: tuple[str, ...] | None, options: argparse.Namespace, scratch: Path
 ) -> contextlib.AbstractContextManager[str]:
@@ -163,7 +190,7 @@ def _emulator(options: tuple[str, ...], scratch: Path) -> Iterator[str]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", nargs="?", choices=(*REPORTS, *COMPARED, *SIMULATED))
+    parser.add_argument("name", nargs="?", choices=(*REPORTS, *COMPARED, *SIMULATED, "what-ifs"))
     parser.add_argument("--target", help="for a report against a server of your own")
     parser.add_argument("--trace", help="for a report on a trace of your own")
     return parser.parse_args()

@@ -1,10 +1,12 @@
-"""A run directory → frames that every analysis reads. Adds no opinion; works on half a run.
+"""The tables of a run → frames that every analysis reads. Adds no opinion; works on half a run.
 
 A request that was due before the end but has no row (a crash took it) becomes a `dropped` row, so
 the denominator of every share stays what was offered.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -12,11 +14,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from loadkit.records import REQUESTS_SCHEMA, Manifest, RunDir
+from loadkit.records import REQUESTS_SCHEMA, Manifest
 
 NO_ROW = "no row"
 """How the `error` of a request begins whose row was lost: by us here, or by the replay at its end."""
 _CHUNKS = "chunk_offsets_s"
+
+
+class RunTables(Protocol):
+    """What a run directory holds, in the schemas of `records`; it need not be on disk."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def manifest(self) -> Manifest: ...
+
+    def requests(self) -> pa.Table: ...
+
+    def metrics(self) -> pa.Table: ...
+
+    def schedule(self) -> pa.Table: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +80,7 @@ class Facts:
         return self.offered[self.offered["missing"]]
 
 
-def load(run: RunDir) -> Facts:
+def load(run: RunTables) -> Facts:
     """Read a run. Raises RunError when it is none."""
     manifest, rows, samples = run.manifest(), _plain(run.requests()), _plain(run.metrics())
     end_s = _end_s(manifest, rows, samples)

@@ -9,6 +9,7 @@ import typer
 
 from loadkit import units
 from loadkit.cli.arguments import base_url, headers, one_of, positive_s, recorded_command, say
+from loadkit.cli.output import print_json
 from loadkit.errors import InputError, LoadkitError
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
     Exit codes: 0 found, 1 not found within the loads tried, 2 bad usage or input, 3 the client was the
     limit, 4 target unreachable.
     """
+    from loadkit.analysis.knee.as_json import knee_json
     from loadkit.cli.emulate import engine_limits, read_profile
     from loadkit.knee import KneeOptions, Search, find_knee
     from loadkit.model import Target
@@ -189,7 +191,7 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
             chunked=chunked_prefill,
             prefix_cache=prefix_cache,
         )
-        measured = _simulated(policy, limits, speed.cost)
+        measured = _simulated(policy, limits, target.removeprefix("sim:"), speed.cost)
     else:
         server = Target(
             url=base_url(target),
@@ -224,10 +226,12 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
         ),
         say,
     )
-    print(found.findings)  # noqa: T201
+    runs = [str(run) for run in found.runs]
+    if as_json:
+        print_json(knee_json(found.findings, found.steps, runs))
 
 
-def _simulated(policy: str, limits: Any, cost: Any) -> Callable[[Path, Path], None]:
+def _simulated(policy: str, limits: Any, profile: str, cost: Any) -> Callable[[Path, Path], None]:
     from loadkit.cli.sim import read_policy
     from loadkit.simulate import SimOptions, simulate
 
@@ -235,7 +239,13 @@ def _simulated(policy: str, limits: Any, cost: Any) -> Callable[[Path, Path], No
 
     def measure(trace: Path, output: Path) -> None:
         options = SimOptions(
-            trace=trace, policies=[chosen], level="token", limits=limits, cost=cost, output=output
+            trace=trace,
+            policies=[chosen],
+            level="token",
+            limits=limits,
+            profile=profile,
+            cost=cost,
+            output=output,
         )
         simulate(options, lambda _: None)
 

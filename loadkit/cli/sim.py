@@ -15,6 +15,7 @@ from loadkit.errors import InputError
 if TYPE_CHECKING:
     from loadkit.core import Policy
     from loadkit.model import Slo
+    from loadkit.simulate import SimulatedRun
 
 _ENGINE = "Engine model (token level)"
 
@@ -98,12 +99,15 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
     prefix_cache: Annotated[
         bool, typer.Option(help="Keep and share prefixes.", rich_help_panel=_ENGINE)
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON; without -o nothing is compared: fastest.")
+    ] = False,
 ) -> None:
     """Put a trace through one policy or many, in virtual time.
 
-    With -o every policy leaves a run directory like that of a live run, and several of them end in the
-    report of `loadkit compare`: what each costs the batch, and which meets every --slo at the least.
+    Several policies end in the tables of `loadkit compare`: what each costs the batch, and which meets
+    every --slo at the least. With -o they end in its report too, and every policy leaves a run directory
+    like that of a live run.
 
     \b
     Example:
@@ -118,8 +122,8 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
 
     speed = read_profile(profile)
     slos = [units.slo(text) for text in slo or ()]
-    if slos and (output is None or len(policy or ()) < 2):
-        raise InputError("--slo is for the comparison", hint="two policies or more, and -o")
+    if slos and (len(set(policy or ())) < 2 or (as_json and output is None)):
+        raise InputError("--slo is for the comparison", hint="two policies or more; -o with --json")
     options = SimOptions(
         trace=trace,
         policies=[read_policy(text) for text in policy or ["fifo"]],
@@ -140,6 +144,7 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
             chunked=chunked_prefill,
             prefix_cache=prefix_cache,
         ),
+        profile=profile,
         cost=speed.cost,
         transforms=Transforms(
             speedup=units.factor(speedup),
@@ -152,28 +157,40 @@ def sim(  # noqa: PLR0913  (one parameter per flag)
         output=output,
         command=sys.argv,
     )
-    policies = simulate(options, lambda text: typer.echo(text, err=True))
-    comparison = output / "comparison" if output and len(policies) > 1 else None
+    runs = simulate(options, lambda text: typer.echo(text, err=True))
+    many = len({run.numbers["policy"] for run in runs}) > 1
+    comparison = output / "comparison" if output and many else None
     if not as_json:
-        _print_table(policies, late)
-    if comparison:
-        _compare(comparison, policies, slos, options.late_s, quiet=as_json)
+        _print_notes(runs)
+    if not as_json and not many:
+        _print_table(runs, late)
+    if many and (comparison or not as_json):
+        _compare(comparison, runs, slos, options.late_s, quiet=as_json)
     if as_json:
-        print_json({"policies": policies, "comparison": comparison and str(comparison)})
+        told = [run.numbers for run in runs]
+        print_json({"policies": told, "comparison": comparison and str(comparison)})
 
 
 def _compare(
-    folder: Path, policies: list[dict[str, Any]], slos: "list[Slo]", late_s: float, *, quiet: bool
+    folder: Path | None,
+    runs: "list[SimulatedRun]",
+    slos: "list[Slo]",
+    late_s: float,
+    *,
+    quiet: bool,
 ) -> None:
-    """The report of `loadkit compare` on the runs just written, the first as the baseline."""
+    """The tables of `loadkit compare`, the first policy as the baseline; its report into the folder."""
     from rich.console import Console
 
-    from loadkit.analysis.comparison import compare
+    from loadkit.analysis.comparison import compare_arms
     from loadkit.report.comparison import terminal_comparison, write_comparison
 
-    runs = [Path(numbers["run"]) for numbers in policies]
-    found = compare(runs, slos=slos, late_s=late_s)
-    write_comparison(folder, found, shlex.join(["loadkit", *sys.argv[1:]]))
+    arms: dict[str, list[SimulatedRun]] = {}
+    for run in runs:
+        arms.setdefault(run.numbers["policy"], []).append(run)
+    found = compare_arms(arms, slos=slos, late_s=late_s)
+    if folder:
+        write_comparison(folder, found, shlex.join(["loadkit", *sys.argv[1:]]))
     if not quiet:
         Console(soft_wrap=True, highlight=False).print(terminal_comparison(found, folder))
 
@@ -206,7 +223,7 @@ def _positive(text: str, flag: str) -> float:
     return seconds
 
 
-def _print_table(policies: list[dict[str, Any]], late: str) -> None:
+def _print_table(runs: "list[SimulatedRun]", late: str) -> None:
     from rich.console import Console
 
     from loadkit.cli.sim_view import policy_table
@@ -214,9 +231,11 @@ def _print_table(policies: list[dict[str, Any]], late: str) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 140
-    console.print(policy_table(policies, late))
-    for numbers in policies:
-        for warning in numbers["warnings"]:
-            console.print(f"{numbers['policy']}: {warning}", markup=False)
-        if run := numbers.get("run"):
-            console.print(f"{numbers['policy']}: {run}", markup=False)
+    console.print(policy_table([run.numbers for run in runs], late))
+
+
+def _print_notes(runs: "list[SimulatedRun]") -> None:
+    for numbers in (run.numbers for run in runs):
+        for text in (*numbers["warnings"], numbers.get("run")):
+            if text:
+                typer.echo(f"{numbers['policy']}: {text}")

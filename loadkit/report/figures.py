@@ -4,7 +4,6 @@ Uses matplotlib's objects, never pyplot: no global figure, no window, no backend
 """
 
 import io
-import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,9 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullLocator
+
+from loadkit.report.svg import for_a_page
 
 INK, MUTED, RULE = "#1c2128", "#66707c", "#d9dde3"
 _PAGE_COLOURS = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)"}
@@ -84,7 +85,7 @@ def draw(
         svg, png = io.StringIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Title": title})
         figure.savefig(png, format="png", dpi=144, facecolor="white", metadata={"Software": None})
-    return Chart(name, title, caption, _for_a_page(svg.getvalue()), png.getvalue())
+    return Chart(name, title, caption, for_a_page(svg.getvalue(), _PAGE_COLOURS), png.getvalue())
 
 
 _LONGEST_LABEL = 28
@@ -92,19 +93,24 @@ _LEAST_SPAN = 4.0
 """Ratio of the ends of a logarithmic axis."""
 
 
-def legend(axes: Axes, columns: int = 7) -> None:
-    """Above the plot at the right, so that it never hides data."""
-    handles, labels = axes.get_legend_handles_labels()
-    if handles:
+def legend(
+    axes: Axes, columns: int = 7, longest: int = _LONGEST_LABEL, of: Sequence[Axes] = ()
+) -> None:
+    """Above the plot at the right, so that it never hides data; of all the axes in `of`, each label once."""
+    known = dict[str, Any]()
+    for one in of or (axes,):
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+            known.setdefault(label, handle)
+    if known:
         axes.legend(
-            handles, [shortened(label) for label in labels], loc="lower right",
+            known.values(), [shortened(label, longest) for label in known], loc="lower right",
             bbox_to_anchor=(1, 1.0), ncols=columns, borderaxespad=0.1, handlelength=1.4,
             columnspacing=1.2,
         )  # fmt: skip
 
 
-def shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_LABEL else f"{text[:_LONGEST_LABEL]}…"
+def shortened(text: str, longest: int = _LONGEST_LABEL) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def log_seconds(axis: Axis) -> None:
@@ -131,22 +137,24 @@ def _tick(value_s: float, _: int | None = None) -> str:
 SECONDS = FuncFormatter(_tick)
 
 
+_CLOCK = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+_STEPS = (1, 2, 3, 5, 6, 10, 12, 15, 20, 30, 60, 120)
+_MOST_TICKS = 12
+
+
+def clock(axis: Axis) -> None:
+    """An axis of seconds, in whole numbers of the largest unit that gives enough ticks."""
+    end_s = axis.get_view_interval()[1]
+    unit_s, unit = next((u for u in _CLOCK if end_s >= 3 * u[0]), _CLOCK[-1])
+    step = next((n for n in _STEPS if end_s / (n * unit_s) <= _MOST_TICKS), None)
+    if step:
+        axis.set_major_locator(MultipleLocator(step * unit_s))
+    axis.set_major_formatter(FuncFormatter(lambda value_s, _: f"{value_s / unit_s:g} {unit}"))
+
+
 @contextmanager
 def _our_style(name: str) -> Iterator[None]:
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
         # A lane name in a script that the PNG's font lacks: boxes there, text in the SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
-
-
-def _for_a_page(svg: str) -> str:
-    """An element to stand inside HTML: no prologue, no size, the page's fonts and colours, own ids only."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
-    svg = re.sub(r"font: ((?:\w+ )?)([\d.]+px) [^;\"]*", r"font: \1\2 var(--sans)", svg)
-    for colour, variable in _PAGE_COLOURS.items():
-        svg = svg.replace(colour, variable)
-    return svg

@@ -4,22 +4,26 @@
 model, step by step. Reads no file and no clock, draws nothing: the same input gives the same output.
 """
 
-from loadkit.sim.rows import slot_rows, slot_samples, token_rows, token_samples
+from loadkit.sim.outcomes import State
+from loadkit.sim.rows import Coded, Column, slot_columns, slot_samples, token_rows, token_samples
 from loadkit.sim.slots import SlotOptions, SlotResult, simulate_slots
 from loadkit.sim.summary import summarize_jobs, summarize_served
 from loadkit.sim.tokens import EngineModel, Served, TokenResult, simulate_tokens
 from loadkit.sim.workload import Workload
 
 __all__ = [
+    "Coded",
+    "Column",
     "EngineModel",
     "Served",
     "SlotOptions",
     "SlotResult",
+    "State",
     "TokenResult",
     "Workload",
     "simulate_slots",
     "simulate_tokens",
-    "slot_rows",
+    "slot_columns",
     "slot_samples",
     "summarize_jobs",
     "summarize_served",

@@ -1,10 +1,14 @@
 """Simulated requests as the rows of a live run: same columns, `source` says `sim`."""
 
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from loadkit.model import MetricSample, RequestRecord, Send, ServerMetric, Status
-from loadkit.sim.outcomes import State
+from loadkit.sim.outcomes import Floats, Ints, Outcomes, State
 from loadkit.sim.slots import SlotResult
 from loadkit.sim.tokens import Served, TokenResult
 
@@ -17,6 +21,8 @@ _STATUS: dict[str, Status] = {
     "cancelled": "cancelled",
 }
 _HTTP: dict[str, int] = {"ok": 200, "rejected": 503, "expired": 504}
+_STATUS_OF_STATE = [_STATUS.get(state.name.lower(), "cancelled") for state in State]
+_HTTP_OF_STATE = np.array([_HTTP.get(status, math.nan) for status in _STATUS_OF_STATE])
 _TARGET = _ENGINE = "sim"
 
 
@@ -56,49 +62,60 @@ def _token_row(served: Served) -> RequestRecord:
     )
 
 
-def slot_rows(result: SlotResult, sends: list[Send]) -> Iterator[RequestRecord]:
-    """At slot level there are no tokens: instants between start and end stay unknown."""
-    of = result.outcomes
-    nothing: list[None] = [None] * len(sends)
-    columns = zip(
-        sends,
-        of.state.tolist(),
-        of.arrival_s.tolist(),
-        of.start_s.tolist(),
-        of.end_s.tolist(),
-        of.preemptions.tolist(),
-        of.refusal or nothing,
-        of.retry_after_s or nothing,
-        strict=True,
-    )
-    for send, state, *rest in columns:
-        if state != State.NEW:
-            yield _slot_row(_base(send, rest[0]), State(state).name.lower(), *rest)
+class Coded(NamedTuple):
+    """A column of few words: the index of each row's word."""
+
+    codes: Ints
+    words: Sequence[str | None]
 
 
-def _slot_row(  # noqa: PLR0913, PLR0917 - one row, column by column
-    base: RequestRecord,
-    state: str,
-    arrival_s: float,
-    start_s: float,
-    end_s: float,
-    preemptions: int,
-    refusal: str | None,
-    retry_after_s: float | None,
-) -> RequestRecord:
-    status = _STATUS[state]
-    started = not math.isnan(start_s)
-    return base._replace(
-        status=status,
-        sent_s=arrival_s,
-        finished_s=None if math.isnan(end_s) else end_s,
-        http_status=_HTTP.get(status),
-        error=_why(state, refusal),
-        retry_after_s=retry_after_s,
-        queue_wait_s=start_s - arrival_s if started else None,
-        queue_wait_source="response" if started else None,
-        preemptions=preemptions if started else None,
-    )
+Column = Coded | str | int | Floats | Sequence[Any]
+
+
+def slot_columns(result: SlotResult) -> dict[str, Column]:
+    """The rows of a live run by columns, a row for each job that was offered, or one value for all.
+
+    NaN and None = unknown. There are no tokens: instants between start and end stay unknown.
+    """
+    of, work = result.outcomes, result.workload
+    rows = np.flatnonzero(of.state != State.NEW)
+    came_s, state, started = of.arrival_s[rows], of.state[rows], ~np.isnan(of.start_s[rows])
+    optional: dict[str, Sequence[Any] | None] = {
+        "tenant": work.tenant,
+        "priority": work.priority,
+        "retry_after_s": of.retry_after_s,
+        "prompt_tokens_planned": work.tokens and [count or None for count in work.tokens],
+    }
+    return {
+        "request_id": _taken(work.request_id, rows),
+        "lane": Coded(work.lane_code[rows], work.lane_names),
+        "scheduled_s": came_s,
+        "status": Coded(state, _STATUS_OF_STATE),
+        "attempt": 0,
+        "source": "sim",
+        "planned_s": work.arrival_s[rows],
+        "sent_s": came_s,
+        "finished_s": of.end_s[rows],
+        "http_status": _HTTP_OF_STATE[state],
+        "error": _errors(of, rows),
+        "queue_wait_s": of.start_s[rows] - came_s,
+        "queue_wait_source": Coded(started.astype(int), (None, "response")),
+        "preemptions": np.where(started, of.preemptions[rows], math.nan),
+        "target": _TARGET,
+        **({} if work.deadline_s is None else {"deadline_s": work.deadline_s[rows]}),
+        **{name: _taken(told, rows) for name, told in optional.items() if told},
+    }
+
+
+def _taken(values: Sequence[Any], rows: Ints) -> Sequence[Any]:
+    return values if len(rows) == len(values) else [values[row] for row in rows]
+
+
+def _errors(of: Outcomes, rows: Ints) -> Column:
+    words = [_why(state.name.lower(), None) for state in State]
+    if of.refusal is None:
+        return Coded(of.state[rows], words)
+    return [of.refusal[row] or words[of.state[row]] for row in rows]
 
 
 def _why(state: str, refusal: str | None) -> str | None:
@@ -135,16 +152,19 @@ def slot_samples(result: SlotResult) -> Iterator[MetricSample]:
         return
     slots = float(result.options.slots)
     yield MetricSample(0.0, _TARGET, _ENGINE, ServerMetric.MAX_NUM_SEQS, "{}", slots)
-    before_s = before_slot_s = 0.0
+    before_s = before_slot_s = busy = 0.0
     for t_s, busy_slot_s in result.busy_samples:
-        if t_s > before_s:
+        if t_s > before_s:  # a sample holds until the next one
             busy = (busy_slot_s - before_slot_s) / (t_s - before_s)
-            yield MetricSample(t_s, _TARGET, _ENGINE, ServerMetric.REQUESTS_RUNNING, "{}", busy)
+            yield MetricSample(
+                before_s, _TARGET, _ENGINE, ServerMetric.REQUESTS_RUNNING, "{}", busy
+            )
         before_s, before_slot_s = t_s, busy_slot_s
+    yield MetricSample(before_s, _TARGET, _ENGINE, ServerMetric.REQUESTS_RUNNING, "{}", busy)
 
 
 def token_samples(result: TokenResult) -> Iterator[MetricSample]:
-    """The engine's state about once a second, and its size, under the canonical names."""
+    """The engine's state about once a second, what runs by lane, and its size."""
     limits = result.model.limits
     for name, value in (
         (ServerMetric.MAX_NUM_SEQS, limits.max_num_seqs),
@@ -153,6 +173,8 @@ def token_samples(result: TokenResult) -> Iterator[MetricSample]:
     ):
         yield MetricSample(0.0, _TARGET, _ENGINE, name, "{}", float(value))
     for t_s, running, waiting, kv in result.samples:
-        yield MetricSample(t_s, _TARGET, _ENGINE, ServerMetric.REQUESTS_RUNNING, "{}", running)
+        for lane, count in running.items():
+            labels = json.dumps({"lane": lane})
+            yield MetricSample(t_s, _TARGET, _ENGINE, ServerMetric.REQUESTS_RUNNING, labels, count)
         yield MetricSample(t_s, _TARGET, _ENGINE, ServerMetric.REQUESTS_WAITING, "{}", waiting)
         yield MetricSample(t_s, _TARGET, _ENGINE, ServerMetric.KV_USAGE_RATIO, "{}", kv)

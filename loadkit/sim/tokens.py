@@ -3,9 +3,11 @@
 Follow-up turns go out when their parent has ended and the think time is over, as in a live run.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from loadkit.core import EngineLimits, Event, Policy, Scheduler, StepCost
 from loadkit.core import Sequence as EngineSequence
@@ -16,6 +18,15 @@ from loadkit.model import Send
 class EngineModel:
     limits: EngineLimits
     cost: StepCost
+
+
+class EngineSample(NamedTuple):
+    t_s: float
+    running: Mapping[str, int]
+    """By lane."""
+    waiting: int
+    kv_usage: float
+    """Share of the KV blocks in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +51,8 @@ class TokenResult:
     preemptions: int
     busy_slot_s: float
     end_s: float
-    samples: tuple[tuple[float, int, int, float], ...]
-    """About once a second: instant, running, waiting, share of KV blocks in use."""
+    samples: tuple[EngineSample, ...]
+    """About once a second."""
 
     @property
     def slot_use(self) -> float:
@@ -85,7 +96,8 @@ class _Run:
         self._served: list[Served] = []
         self._now_s = self._busy_slot_s = 0.0
         self._steps = self._steps_with_preemption = self._preemptions = 0
-        self._samples: list[tuple[float, int, int, float]] = []
+        self._samples: list[EngineSample] = []
+        self._lanes = dict.fromkeys((send.lane for send in sends), 0)
 
     def until(self, horizon_s: float) -> None:
         scheduler, cost = self._scheduler, self._model.cost
@@ -112,7 +124,8 @@ class _Run:
         self._now_s = to_s
         if not self._samples or to_s - self._samples[-1][0] >= 1.0:
             used = scheduler.blocks.used_blocks / scheduler.blocks.num_blocks
-            self._samples.append((to_s, len(scheduler.running), len(scheduler.waiting), used))
+            running = self._lanes | Counter(seq.lane for seq in scheduler.running)
+            self._samples.append(EngineSample(to_s, running, len(scheduler.waiting), used))
 
     def _arrive(self, until_s: float) -> None:
         """Offer what is due by then, each at its own instant."""

@@ -15,7 +15,7 @@ from loadkit.analysis.comparison import compare
 from loadkit.cli import app
 from loadkit.errors import InputError, RunError
 from loadkit.report import ReportPaths
-from loadkit.report.comparison import conclusion, terminal_comparison, write_comparison
+from loadkit.report.comparison import charts, conclusion, terminal_comparison, write_comparison
 from loadkit.report.comparison.words import headline
 from synthetic_run import write_run
 
@@ -190,3 +190,26 @@ def test_an_invalid_run_is_told_first_and_has_no_number(tmp_path: Path) -> None:
     text = text_of(written.html)
     assert text.index("INVALID") < text.index("no disk") < text.index("Lane")
     assert "891" not in text  # the p99 of b, which may not be believed
+
+
+def test_the_caption_names_only_those_whose_slots_were_worked_out(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", rows(1.0, 0.5, "sim"), gauges(), target=target("told"))
+    quiet = [row._replace(preemptions=0) for row in rows(1.0, 0.5, "sim")]
+    write_run(tmp_path / "b", quiet, target=target("quiet"))
+    (chart,) = (
+        c for c in charts(compare([tmp_path / "a", tmp_path / "b"])) if c.name == "occupancy"
+    )
+    assert "Worked out from the waits and ends of quiet, where" in chart.caption
+
+
+def test_what_was_set_stands_beside_the_numbers_everywhere(tmp_path: Path) -> None:
+    for name, cost_s in (("a", 15.0), ("b", 60.0)):
+        pool = {**target("preempt"), "slots": {"slots": 10, "preempt_cost_s": cost_s}}
+        write_run(tmp_path / name, rows(1.0, 0.5, "sim"), gauges(), target=pool)
+    found = compare([tmp_path / "a", tmp_path / "b"], labels=["old", "new"])
+    written = write_comparison(tmp_path / "out", found)
+    terminal = terminal_comparison(found, tmp_path / "out").plain
+    for text in (text_of(written.html), written.markdown.read_text("utf-8"), terminal):
+        assert re.search(r"old\W+15 s\W+new\W+60 s", text)
+        assert re.search(r"same in (them )?all\W+.*slots 10", text)
+        assert text.index("eviction cost") < text.index("Lane interactive")

@@ -5,17 +5,24 @@ Simulated runs on identical arrivals have no noise, so their differences are exa
 """
 
 from loadkit.analysis.comparison.as_json import comparison_json
-from loadkit.analysis.comparison.compare import Comparison, compare, comparison_exit_code
-from loadkit.analysis.comparison.differences import Difference
+from loadkit.analysis.comparison.compare import (
+    Comparison,
+    compare,
+    compare_arms,
+    comparison_exit_code,
+)
+from loadkit.analysis.comparison.differences import OTHER_WORK, Difference
 from loadkit.analysis.comparison.measures import MEASURES, WHOLE_RUN, Measure
 from loadkit.analysis.comparison.occupancy import Occupancy
 from loadkit.analysis.comparison.paired import MIN_PAIRS, Verdict
 from loadkit.analysis.comparison.runs import Arm, Measured
+from loadkit.analysis.comparison.settings import Settings
 from loadkit.analysis.comparison.tradeoff import Choice, SloMark, Standing, TradeOff
 
 __all__ = [
     "MEASURES",
     "MIN_PAIRS",
+    "OTHER_WORK",
     "WHOLE_RUN",
     "Arm",
     "Choice",
@@ -24,11 +31,13 @@ __all__ = [
     "Measure",
     "Measured",
     "Occupancy",
+    "Settings",
     "SloMark",
     "Standing",
     "TradeOff",
     "Verdict",
     "compare",
+    "compare_arms",
     "comparison_exit_code",
     "comparison_json",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from loadkit.analysis.comparison.compare import Comparison
 from loadkit.analysis.comparison.differences import Difference
+from loadkit.analysis.comparison.measures import WHOLE_RUN
 from loadkit.analysis.comparison.runs import Arm
 from loadkit.analysis.comparison.tradeoff import SloMark
 
@@ -18,6 +19,9 @@ def comparison_json(comparison: Comparison, conclusion: str) -> dict[str, Any]:
         "runs": [_arm(comparison, arm) for arm in comparison.arms],
         "baseline": comparison.baseline.label,
         "exact": comparison.exact,
+        "settings_shared": dict(comparison.settings.shared),
+        "settings_differing": list(comparison.settings.differing),
+        "on_other_work": list(comparison.on_other_work),
         "differences": [_difference(each) for each in comparison.differences],
         "slos": [_mark(mark) for mark in comparison.marks],
         "trade_off": _trade_off(comparison),
@@ -34,7 +38,9 @@ def _arm(comparison: Comparison, arm: Arm) -> dict[str, Any]:
         "source": "sim" if arm.simulated else "live",
         "valid": not arm.reasons,
         "reasons": arm.reasons,
+        "settings": {key: arm.settings.get(key) for key in comparison.settings.differing},
         "lanes": {lane: _lane(comparison, arm, lane) for lane in comparison.lanes},
+        "whole": {each.metric: arm.mean((None, each.key)) for each in WHOLE_RUN},
     }
 
 

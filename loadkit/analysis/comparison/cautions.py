@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 
 from loadkit.analysis.comparison.paired import MIN_PAIRS
 from loadkit.analysis.comparison.runs import COVERED_POINTS, Arm
+from loadkit.analysis.comparison.settings import differing, settings_of, title
+from loadkit.analysis.comparison.work import why_other_work
 
 GOOD_PAIRS = 5
 
@@ -12,6 +14,35 @@ GOOD_PAIRS = 5
 def cautions(arms: Sequence[Arm]) -> list[str]:
     valid = [arm for arm in arms if not arm.reasons]
     return [text for find in _FINDERS for text in find(valid)]
+
+
+def _other_work(arms: Sequence[Arm]) -> list[str]:
+    """First of all: a shorter job is not a better server."""
+    told: dict[str, list[str]] = {}
+    for arm in arms[1:]:
+        if reason := why_other_work(arms[0].manifest, arm.manifest):
+            told.setdefault(reason, []).append(arm.label)
+    return [
+        f"OTHER WORK in {', '.join(labels)} than in {arms[0].label}: {reason}. The requests and their "
+        "instants are the same. What counts the other work is told and carries no verdict: it is what "
+        "that work does, not what a policy gains."
+        for reason, labels in told.items()
+    ]
+
+
+def _unlike_repeats(arms: Sequence[Arm]) -> list[str]:
+    return [
+        f"The runs of {arm.label} are no repeats: they differ in {', '.join(map(title, apart))}."
+        for arm in arms
+        if (
+            apart := differing(
+                [
+                    {"policy": r.manifest.target.get("policy"), **settings_of(r.manifest)}
+                    for r in arm.runs
+                ]
+            )
+        )
+    ]
 
 
 def _few_repeats(arms: Sequence[Arm]) -> list[str]:
@@ -100,6 +131,8 @@ def _answered(arm: Arm, lane: str) -> float | None:
 
 
 _FINDERS: tuple[Callable[[Sequence[Arm]], list[str]], ...] = (
+    _other_work,
+    _unlike_repeats,
     _few_repeats,
     _unpaired,
     _not_interleaved,

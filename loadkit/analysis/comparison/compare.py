@@ -1,13 +1,15 @@
 """Paths of runs → one small comparison. The reports read this and nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from loadkit.analysis.comparison.cautions import cautions
 from loadkit.analysis.comparison.differences import Difference, differences
+from loadkit.analysis.comparison.grouping import group
 from loadkit.analysis.comparison.measures import Measure, chosen
-from loadkit.analysis.comparison.runs import Arm, group, measure, slos_told
+from loadkit.analysis.comparison.runs import Arm, measure, slos_told
+from loadkit.analysis.comparison.settings import Settings, split
 from loadkit.analysis.comparison.tradeoff import (
     Choice,
     SloMark,
@@ -17,6 +19,8 @@ from loadkit.analysis.comparison.tradeoff import (
     slo_marks,
     trade_off,
 )
+from loadkit.analysis.comparison.work import why_other_work
+from loadkit.analysis.facts import RunTables
 from loadkit.errors import CriterionFailedError, InputError, InvalidRunError
 from loadkit.model import Slo
 
@@ -38,6 +42,7 @@ class Comparison:
     trade_off: TradeOff | None
     choice: Choice | None
     cautions: tuple[str, ...]
+    settings: Settings
 
     @property
     def baseline(self) -> Arm:
@@ -50,6 +55,12 @@ class Comparison:
     @property
     def invalid(self) -> tuple[Arm, ...]:
         return tuple(arm for arm in self.arms if arm.reasons)
+
+    @property
+    def on_other_work(self) -> tuple[str, ...]:
+        """Labels of the arms that were given other work than the baseline, or stopped elsewhere."""
+        first = self.baseline.manifest
+        return tuple(arm.label for arm in self.arms if why_other_work(first, arm.manifest))
 
     @property
     def meeting(self) -> tuple[str, ...]:
@@ -70,8 +81,21 @@ def compare(
 
     Raises InputError for bad usage or runs that may not be compared, RunError for unreadable ones.
     """
-    measures = chosen(tuple(metrics))
+    chosen(tuple(metrics))  # a word that is unknown is told before any file is read
     grouped = group(paths, labels)
+    return compare_arms(grouped, slos=slos, lanes=lanes, metrics=metrics, late_s=late_s)
+
+
+def compare_arms(
+    grouped: Mapping[str, Sequence[RunTables]],
+    *,
+    slos: Sequence[Slo] = (),
+    lanes: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    late_s: float = LATE_S,
+) -> Comparison:
+    """The same of runs by label, known to be of one schedule."""
+    measures = chosen(tuple(metrics))
     runs = [run for same in grouped.values() for run in same]
     judged = tuple(slos) or slos_told(runs)
     arms = tuple(
@@ -99,6 +123,7 @@ def compare(
         trade_off=trade_off(arms, known, judged),
         choice=choose(arms, marks, known),
         cautions=tuple(cautions(arms)),
+        settings=split([arm.settings for arm in arms]),
     )
 
 

@@ -23,6 +23,10 @@ from loadkit.analysis.comparison.paired import (
     verdict,
 )
 from loadkit.analysis.comparison.runs import COVERED_POINTS, Arm, Measured, Place
+from loadkit.analysis.comparison.work import why_other_work
+
+OTHER_WORK = "other work"
+"""How the reason of a number begins that counts what the two runs were not both given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ class _Row:
     found: Estimate | None
     margin: float = 0.0
     flattered: Flattered | None = None
+    other_work: str = ""
 
 
 def differences(
@@ -89,7 +94,7 @@ def _family(rows: Sequence[_Row | None]) -> list[Difference]:
     A number that is the same in every pair cannot raise one, so it takes no part (Tarone 1990).
     """
     known = [row for row in rows if row is not None]
-    tested = [row for row in known if row.found and not constant(row.found)]
+    tested = [row for row in known if row.found and not constant(row.found) and not row.other_work]
     adjusted = holm([p_value(row.found) for row in tested if row.found])
     p_of = {id(row): p for row, p in zip(tested, adjusted, strict=True)}
     return [_judged(row, p_of.get(id(row), 1.0)) for row in known]
@@ -101,8 +106,9 @@ def _row(first: Arm, other: Arm, lane: str | None, measure: Measure) -> _Row | N
         relative=False, verdict="invalid", pairs=0, pairs_needed=None, why="",
     )  # fmt: skip
     reason = _why_invalid(first, other, lane, measure)
-    if measure.of is None and lane is not None:
-        return _typical_row(blank, first, other, reason)
+    other_work = why_other_work(first.manifest, other.manifest, lane)
+    if measure.of is None and lane is not None:  # of other work, the same request is not the same
+        return None if other_work else _typical_row(blank, first, other, reason)
     place = lane, measure.key
     a, b = first.values_of(place), other.values_of(place)
     if all(value is None for value in (*a, *b)):
@@ -120,7 +126,8 @@ def _row(first: Arm, other: Arm, lane: str | None, measure: Measure) -> _Row | N
     found = estimate(before, after, relative=relative, exact=first.simulated and other.simulated)
     margin = measure.margin if relative or measure.unit == "share" else _scaled(measure, before)
     flattered = _flattered(first, other, place)
-    return _Row(_shown(blank, before, after, found, relative=relative), found, margin, flattered)
+    shown = _shown(blank, before, after, found, relative=relative)
+    return _Row(shown, found, margin, flattered, other_work)
 
 
 def _flattered(first: Arm, other: Arm, place: Place) -> Flattered | None:
@@ -231,6 +238,8 @@ def _judged(row: _Row, adjusted_p: float) -> Difference:
         return row.shown
     if better == "neither":
         return replace(row.shown, verdict="not judged", why="neither more nor less is better")
+    if row.other_work:
+        return replace(row.shown, verdict="not judged", why=f"{OTHER_WORK}: {row.other_work}")
     margin = math.log1p(row.margin) if row.shown.relative else row.margin
     said = verdict(found, adjusted_p, margin, better)
     if row.flattered and row.flattered.forbids(said):

@@ -18,10 +18,15 @@ def refuse_unlike(first: tuple[str, Manifest], other: tuple[str, Manifest]) -> N
 
 
 def why_unlike(a: Manifest, b: Manifest) -> str:
-    """Empty when both were offered the same.
+    """Empty when both were offered the same requests at the same instants.
 
-    Equal schedule hashes prove it. So do equal traces and transforms: a schedule follows from them.
+    Equal schedule hashes prove it, unless what the requests ask for has a hash of its own and that
+    differs. So do equal traces and transforms: a schedule follows from them. Work that is the trace's
+    but for a factor is not unlike: `work` says what then may be judged.
     """
+    asked = [manifest.schedule.get("work_sha256") for manifest in (a, b)]
+    if all(asked) and asked[0] != asked[1]:
+        return f"{_unlike_traces(a, b)}: other work at the same instants"
     if _known_equal(a.schedule.get("sha256"), b.schedule.get("sha256")):
         return ""
     if not _known_equal(a.trace.get("sha256"), b.trace.get("sha256")):
@@ -47,7 +52,7 @@ def _trace(manifest: Manifest) -> str:
 
 
 def _unlike_transforms(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
-    names = sorted({*a, *b})
+    names = sorted({*a, *b} - {"batch_service"})  # scales the work, not what is offered when
     return ", ".join(
         f"{name} {_plain(a.get(name))} and {_plain(b.get(name))}"
         for name in names

@@ -41,6 +41,8 @@ def occupancy(facts: Facts) -> Occupancy | None:
     edges_s = np.linspace(0.0, facts.end_s, _BINS + 1)
     told = samples.of(facts.server, ServerMetric.REQUESTS_RUNNING)
     running = _from_gauge(facts, told, edges_s) if len(told) else _from_rows(facts.offered, edges_s)
+    if facts.offered["source"].eq("sim").all():
+        running = _lanes_of_whole(facts.offered, running, edges_s)
     return Occupancy(edges_s, running, slots_of(facts), told.empty) if running else None
 
 
@@ -51,6 +53,19 @@ def _from_gauge(facts: Facts, told: pd.DataFrame, edges_s: Array) -> dict[str, A
     lanes = told["labels"].map(lane_of)
     known = {lane: _levels(facts, told[lanes == lane], edges_s) for lane in sorted(set(lanes))}
     return {lane: levels for lane, levels in known.items() if np.isfinite(levels).any()}
+
+
+def _lanes_of_whole(
+    offered: pd.DataFrame, running: dict[str, Array], edges_s: Array
+) -> dict[str, Array]:
+    """A simulated whole is exact: what lanes without an eviction do not run, the evicted one does."""
+    evicted = offered.groupby("lane")["preemptions"].sum()
+    lanes = evicted[evicted > 0].index
+    if set(running) != {""} or len(lanes) != 1:
+        return running
+    others = _from_rows(offered[offered["lane"] != lanes[0]], edges_s)
+    rest = running[""] - np.sum(list(others.values()), axis=0)
+    return {str(lanes[0]): np.maximum(rest, 0.0), **others}
 
 
 def _levels(facts: Facts, told: pd.DataFrame, edges_s: Array) -> Array:

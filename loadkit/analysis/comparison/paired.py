@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
+import scipy  # its `stats` takes a second to load: only where some run is live
 from numpy.typing import NDArray
-from scipy import stats
 
 Verdict = Literal["better", "worse", "no difference shown", "inconclusive", "invalid", "not judged"]
 
@@ -58,7 +58,7 @@ def interval(found: Estimate, level: float = LEVEL) -> tuple[float, float] | Non
         return found.mean, found.mean
     if found.sd is None:
         return None
-    t = float(stats.t.ppf((1 + level) / 2, found.pairs - 1))
+    t = float(scipy.stats.t.ppf((1 + level) / 2, found.pairs - 1))
     half = t * found.sd / math.sqrt(found.pairs)
     return found.mean - half, found.mean + half
 
@@ -75,7 +75,7 @@ def p_value(found: Estimate) -> float:
     if not found.sd:
         return 0.0 if found.mean else 1.0
     t = abs(found.mean) / (found.sd / math.sqrt(found.pairs))
-    return float(2 * stats.t.sf(t, found.pairs - 1))
+    return float(2 * scipy.stats.t.sf(t, found.pairs - 1))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -112,7 +112,7 @@ def pairs_needed(found: Estimate, margin: float) -> int | None:
     if found.exact or found.sd is None or margin <= 0:
         return None
     for pairs in range(2, _MOST_PAIRS + 1):
-        t = float(stats.t.ppf((1 + LEVEL) / 2, pairs - 1))
+        t = float(scipy.stats.t.ppf((1 + LEVEL) / 2, pairs - 1))
         if t * found.sd / math.sqrt(pairs) <= margin:
             return pairs
     return None

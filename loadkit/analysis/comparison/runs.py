@@ -1,17 +1,15 @@
-"""Run directories → what a comparison needs of each, grouped into arms: one label and its repeats."""
+"""Runs → what a comparison needs of each; an arm is one label and its repeats."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from loadkit.analysis import slo
-from loadkit.analysis.comparison.identity import refuse_unlike
 from loadkit.analysis.comparison.measures import (
     MEASURES,
     WHOLE_RUN,
@@ -22,16 +20,16 @@ from loadkit.analysis.comparison.measures import (
     waits,
 )
 from loadkit.analysis.comparison.occupancy import Occupancy, occupancy
-from loadkit.analysis.facts import Facts, load
+from loadkit.analysis.comparison.settings import settings_of
+from loadkit.analysis.facts import Facts, RunTables, load
 from loadkit.analysis.gaps import GapSeries, gaps_over_time
 from loadkit.analysis.ledger import ledger
 from loadkit.analysis.metrics import METRICS
 from loadkit.analysis.slo import SloResult
 from loadkit.analysis.summary import preemptions_of, server_means
 from loadkit.analysis.validity import Validity, checks_of_the_generator, checks_of_the_target
-from loadkit.errors import InputError, RunError
 from loadkit.model import INTERACTIVE, Slo
-from loadkit.records import Manifest, RunDir
+from loadkit.records import Manifest
 
 PAIRED = ("queue_wait", "ttft", "e2e")
 """Metrics of which the same request is compared from run to run."""
@@ -39,9 +37,6 @@ COVERED_POINTS = 0.01
 """Arms that speak of shares of the requests further apart than this are not alike."""
 _CURVE_POINTS = 800
 _GAP_BINS = 200
-_LONGEST_LABEL = 60
-_OF_ONE_RUN = ("url", "prompt_salt", "calibration", "unknown")
-"""Parts of a target that change from run to run of the same server."""
 
 Place = tuple[str | None, Key]
 """(lane, measure); lane None = the whole run."""
@@ -91,6 +86,18 @@ class Arm:
     def simulated(self) -> bool:
         return all(run.simulated for run in self.runs)
 
+    @property
+    def manifest(self) -> Manifest:
+        """Of the first run; what was offered is the same in all of them."""
+        return self.runs[0].manifest
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Of the first run; with the policy, unless the label says it."""
+        policy = str(self.manifest.target.get("policy") or "")
+        told = {} if not policy or self.label.startswith(policy) else {"policy": policy}
+        return told | settings_of(self.manifest)
+
     def values_of(self, place: Place) -> list[float | None]:
         return [run.figures.get(place) for run in self.runs]
 
@@ -111,104 +118,13 @@ def _cut(run: Measured) -> list[str]:
     return [f"it was stopped at {run.manifest.ended_s or 0.0:.1f} s and speaks for a part alone"]
 
 
-class _Named(NamedTuple):
-    """A run, its manifest, and what to call it where its policy does not: the RUN it was given as."""
-
-    run: RunDir
-    manifest: Manifest
-    name: str
-
-
-def group(paths: Sequence[Path], labels: Sequence[str] = ()) -> dict[str, list[RunDir]]:
-    """Label → runs, in the order given; a folder of runs stands for all that are in it.
-
-    Labels are those given (one for each path), or the policy in the manifest, or the folder's name.
-    Raises InputError, also for fewer than two labels and for runs of unlike schedules; RunError.
-    """
-    if labels and len(labels) != len(paths):
-        raise InputError(
-            f"{len(labels)} labels for {len(paths)} runs",
-            hint="give --label once for each RUN, in order; equal labels are repeats",
-        )
-    names = list(labels) or _folder_names(paths)
-    runs = [
-        _Named(run, run.manifest(), name)
-        for path, name in zip(paths, names, strict=True)
-        for run in _opened(path)
-    ]
-    _refuse_doubles(runs)
-    for each in runs[1:]:
-        refuse_unlike(
-            (str(runs[0].run.path), runs[0].manifest), (str(each.run.path), each.manifest)
-        )
-    arms: dict[str, list[RunDir]] = {}
-    for label, named in zip(_labels(runs, given=bool(labels)), runs, strict=True):
-        arms.setdefault(label, []).append(named.run)
-    if len(arms) < 2:
-        raise InputError(
-            f"nothing to compare: every run is {next(iter(arms), 'missing')!r}",
-            hint="give two or more runs, or tell them apart: --label old --label new",
-        )
-    return arms
-
-
-def _opened(path: Path) -> list[RunDir]:
-    """The run at `path`, or those in it, oldest first."""
-    if (path / "run.json").exists() or not path.is_dir():
-        return [RunDir.open(path)]
-    inside = [RunDir.open(child.parent) for child in sorted(path.glob("*/run.json"))]
-    if not inside:
-        raise RunError(
-            f"{path}: neither a run directory nor a folder of some",
-            hint="give the folder that `loadkit replay -o` or `loadkit sim -o` wrote",
-        )
-    return sorted(inside, key=lambda run: run.manifest().created_utc)
-
-
-def _labels(runs: Sequence[_Named], *, given: bool) -> list[str]:
-    """The policy, when it tells apart what was configured apart; otherwise with the folder's name."""
-    if given:
-        return [named.name for named in runs]
-    policies = [str(named.manifest.target.get("policy") or "")[:_LONGEST_LABEL] for named in runs]
-    setups: dict[str, set[str]] = {}
-    for policy, named in zip(policies, runs, strict=True):
-        setups.setdefault(policy, set()).add(_setup(named.manifest))
-    return [
-        policy if policy and len(setups[policy]) == 1 else f"{policy} {named.name}".strip()
-        for policy, named in zip(policies, runs, strict=True)
-    ]
-
-
-def _folder_names(paths: Sequence[Path]) -> list[str]:
-    """The last part, or the whole path where that would take different folders for one."""
-    names = [path.resolve().name[:_LONGEST_LABEL] for path in paths]
-    return [
-        name if names.count(name) == 1 else str(path)
-        for name, path in zip(names, paths, strict=True)
-    ]
-
-
-def _setup(manifest: Manifest) -> str:
-    """Everything about the target but where it stood and what differs between any two runs of it."""
-    told = {k: v for k, v in manifest.target.items() if k not in _OF_ONE_RUN}
-    return json.dumps(told, sort_keys=True, default=str)
-
-
-def _refuse_doubles(runs: Sequence[_Named]) -> None:
-    seen: set[Path] = set()
-    for path in (named.run.path for named in runs):
-        if path.resolve() in seen:
-            raise InputError(f"{path}: given twice", hint="a run cannot be compared with itself")
-        seen.add(path.resolve())
-
-
-def slos_told(runs: Sequence[RunDir]) -> tuple[Slo, ...]:
+def slos_told(runs: Sequence[RunTables]) -> tuple[Slo, ...]:
     """Every SLO in the manifests, each once."""
     told = (each for run in runs for each in slo.slos_of(run.manifest().slos))
     return tuple(dict.fromkeys(told))
 
 
-def measure(run: RunDir, slos: Sequence[Slo], late_s: float) -> Measured:
+def measure(run: RunTables, slos: Sequence[Slo], late_s: float) -> Measured:
     """Read one run and keep what a comparison needs. Raises RunError."""
     facts = load(run)
     lanes = {name: _lane(facts, name, slos, late_s) for name in _names(facts)}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from loadkit.analysis.comparison.measures import MEASURES, Measure
 from loadkit.analysis.comparison.paired import MIN_PAIRS, estimate, interval
 from loadkit.analysis.comparison.runs import Arm, Place
+from loadkit.analysis.comparison.work import why_other_work
 from loadkit.analysis.slo import SloResult
 from loadkit.model import BATCH, INTERACTIVE, Slo
 
@@ -24,7 +25,8 @@ class Standing:
     runs: tuple[tuple[float, float], ...]
     """(tail_s, work_per_h) of each run."""
     on_front: bool
-    """By the means, no other arm is as good in both tail and batch work, and better in one."""
+    """By the means, no other arm is as good in both tail and batch work, and better in one. Only among
+    those that were given the work of the first."""
     beaten_by: str | None
     """One that is, where the runs tell the two apart in at least one of both."""
 
@@ -104,12 +106,17 @@ def _standings(arms: Sequence[Arm], tail: Place, work: Place) -> tuple[Standing,
     found = []
     for arm in arms:
         mean = means[arm.label]
-        ahead = [other for other in arms if _ahead(means[other.label], mean)]
+        same = [other for other in arms if _same_work(arm, other)]
+        ahead = [other for other in same if _ahead(means[other.label], mean)]
         proved = [other for other in ahead if any(_told_apart(arm, other, p) for p in (tail, work))]
         beater = max((o.label for o in proved), key=lambda label: means[label][1], default=None)
         runs = tuple(_points(arm, tail, work))
-        found.append(Standing(arm.label, *mean, runs, not ahead, beater))
+        found.append(Standing(arm.label, *mean, runs, not ahead and arms[0] in same, beater))
     return tuple(found)
+
+
+def _same_work(a: Arm, b: Arm) -> bool:
+    return not why_other_work(a.manifest, b.manifest)
 
 
 def _ahead(one: tuple[float, float], other: tuple[float, float]) -> bool:
@@ -137,20 +144,25 @@ def meeting(arms: Sequence[Arm], marks: Sequence[SloMark]) -> list[Arm]:
 
 
 def choose(arms: Sequence[Arm], marks: Sequence[SloMark], lanes: Sequence[str]) -> Choice | None:
-    """None when no arm meets the SLOs, or none was given."""
+    """None when no arm meets the SLOs, or none was given.
+
+    Batch work is compared among those that were given the work of the first valid arm.
+    """
     good, work_lane = meeting(arms, marks), split_lanes(lanes)[1]
     if not good:
         return None
     place = work_lane, _WORK
-    if work_lane is None or any(arm.mean(place) is None for arm in arms if not arm.reasons):
+    valid = [arm for arm in arms if not arm.reasons]
+    alike = [arm for arm in valid if _same_work(valid[0], arm)]
+    candidates = [arm for arm in good if arm in alike]
+    if work_lane is None or not candidates or any(arm.mean(place) is None for arm in alike):
         return Choice(good[0].label, tuple(arm.label for arm in good[1:]), None, None)
 
     def work(arm: Arm) -> float:
         return arm.mean(place) or 0.0
 
-    best = max(good, key=work)
-    most = max((arm for arm in arms if not arm.reasons), key=work)
-    tied = tuple(a.label for a in good if a is not best and not _told_apart(best, a, place))
+    best, most = max(candidates, key=work), max(alike, key=work)
+    tied = tuple(a.label for a in candidates if a is not best and not _told_apart(best, a, place))
     cost = 1 - work(best) / work(most) if work(most) else None
     return Choice(best.label, tied, cost, most.label)
 

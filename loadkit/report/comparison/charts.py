@@ -11,7 +11,7 @@ from loadkit.analysis.comparison import Arm, Comparison, Occupancy, TradeOff
 from loadkit.model import Slo
 from loadkit.report import numbers
 from loadkit.report.comparison.gaps import gaps_chart
-from loadkit.report.comparison.shared import arm_colours, clock
+from loadkit.report.comparison.shared import arm_colours
 from loadkit.report.figures import (
     BAD,
     GOOD,
@@ -19,6 +19,7 @@ from loadkit.report.figures import (
     MUTED,
     SECONDS,
     Chart,
+    clock,
     draw,
     lane_colours,
     legend,
@@ -27,6 +28,9 @@ from loadkit.report.figures import (
 )
 
 _MOST_OCCUPANCIES = 10
+_LONGEST_LABEL = 48
+"""A label names what was set otherwise at its end."""
+_MANY_COLUMNS, _FEW_COLUMNS, _LONG = 5, 3, 24
 _LETTER_PT, _LINE_PT = 4.8, 8.0
 """About the size of a label's letters."""
 _LABEL_OFFSETS = ((7, -11), (-7, 5), (7, 5), (-7, -12), (7, -22), (-7, 16))
@@ -62,6 +66,8 @@ def _trade_off(comparison: Comparison) -> Chart | None:
     caption = (
         "One large point for each label, its runs small beside it. The line is the Pareto front: what lies "
         "above or left of it is matched by another in both and beaten in one. Down and right is better."
+        + " Labels on other work stand beside the front: their items are other items."
+        * bool(comparison.on_other_work)
     )
     return draw("trade_off", "What the short wait costs", caption, 3.6, paint)
 
@@ -84,16 +90,18 @@ def _name_points(axes: Axes, found: TradeOff) -> None:
     dots = {s.label: axes.transData.transform((s.work_per_h, s.tail_s)) for s in found.standings}
     scale = 72 / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
     taken = [_Box(x * scale - 5, y * scale - 5, 10, 10) for x, y in dots.values()]
+    right = axes.get_window_extent().x1 * scale
     for one in found.standings:
-        text = shortened(one.label)
+        text = shortened(one.label, _LONGEST_LABEL)
         x, y = (value * scale for value in dots[one.label])
         width = _LETTER_PT * len(text)
         places = [
             (_Box(x + dx - (width if dx < 0 else 0), y + dy, width, _LINE_PT), (dx, dy))
             for dx, dy in _LABEL_OFFSETS
         ]
-        free = [place for place in places if not any(place[0].meets(box) for box in taken)]
-        box, offset = (free or places)[0]
+        inside = [place for place in places if 0 <= place[0].x <= right - width] or places
+        free = [place for place in inside if not any(place[0].meets(box) for box in taken)]
+        box, offset = (free or inside)[0]
         taken.append(box)
         axes.annotate(
             text, (one.work_per_h, one.tail_s), color=INK, fontsize=8, xytext=offset,
@@ -185,14 +193,21 @@ def _tail(comparison: Comparison) -> Chart | None:
         axes.set_ylim(top=1.15)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:g}%"))
         axes.set_xlabel(f"{found.tail_lane}: {found.tail.title.rpartition(' ')[0]}")
-        axes.set_title("Share of requests that wait longer")
-        legend(axes, columns=5)
+        _title_over_legend(axes, "Share of requests that wait longer")
 
     caption = (
         "Both axes are logarithmic; 1% on the left axis is where p99 is read. A line that ends early has no "
         "longer waits; what starts at the left edge did not wait. The first run of each label."
     )
     return draw("tail", "The whole tail", caption, 2.9, paint)
+
+
+def _title_over_legend(axes: Axes, title: str) -> None:
+    labels = axes.get_legend_handles_labels()[1]
+    columns = _FEW_COLUMNS if max(map(len, labels)) > _LONG else _MANY_COLUMNS
+    legend(axes, columns, _LONGEST_LABEL)
+    rows = -(-len(labels) // columns)
+    axes.set_title(title, pad=6 + 12 * rows * (rows > 1))
 
 
 def _exceedance(axes: Axes, arm: Arm, place: tuple[str, str], colour: str, least_s: float) -> None:
@@ -225,21 +240,27 @@ def _occupancy(comparison: Comparison) -> Chart | None:
         grid = figure.subplots(len(known), sharex=True, sharey=True, squeeze=False)[:, 0]
         for axes, (label, used) in zip(grid, known, strict=True):
             _running(axes, used, lanes)
-            axes.set_title(shortened(label))
+            axes.set_title(shortened(label, _LONGEST_LABEL))
             axes.set_ylim(0, top * 1.06)
-        legend(grid[0])
+        legend(grid[0], of=tuple(grid))
         grid[-1].set_xlim(0, max(used.edges_s[-1] for _, used in known))
         clock(grid[-1].xaxis)
         grid[-1].set_xlabel("time from the start of the run")
 
-    guess = any(used.from_rows for _, used in known)
     caption = (
-        "Requests running at once, by lane where the server tells it; the dotted line is the number of "
-        "slots. White under it is headroom. The first run of each label."
-        + " Worked out from waits and ends, because the server told no running requests."
-        * guess
+        "Requests running at once, by lane where that is known; the dotted line is the number of slots. "
+        f"White under it is headroom. The first run of each label.{_worked_out(known)}"
     )
     return draw("occupancy", "Slots over the day", caption, height, paint)
+
+
+def _worked_out(known: list[tuple[str, Occupancy]]) -> str:
+    """Which labels told no samples of what was running."""
+    labels = [label for label, used in known if used.from_rows]
+    if not labels:
+        return ""
+    of = "" if len(labels) == len(known) else f" of {', '.join(map(shortened, labels))}"
+    return f" Worked out from the waits and ends{of}, where nobody told what was running."
 
 
 def _peak(used: Occupancy) -> float:

@@ -3,8 +3,7 @@
 from matplotlib.figure import Figure
 
 from loadkit.analysis.comparison import Comparison
-from loadkit.report.comparison.shared import clock
-from loadkit.report.figures import Chart, draw, lane_colours, legend, log_seconds, shortened
+from loadkit.report.figures import Chart, clock, draw, lane_colours, legend, log_seconds, shortened
 from loadkit.report.panels import draw_gaps
 
 _MOST_ARMS = 10

@@ -9,11 +9,13 @@ from loadkit.report.tables import Table
 def comparison_markdown(comparison: Comparison) -> str:
     head = words.headline(comparison)
     slos, whole = tables.slos(comparison), tables.whole(comparison)
+    settings, shared = tables.settings(comparison), tables.shared_settings(comparison)
     blocks = [
         f"## {safe(head.word)}: {safe(page.title(comparison))}",
         safe(head.sentence),
         *(safe(paragraph) for paragraph in words.conclusion(comparison)),
         bullets([f"note: {text}" for text in comparison.cautions]),
+        grid(settings) if settings else safe(f"The same in all: {shared}.") if shared else "",
         grid(slos) if slos else "",
         *(f"### {safe(table.title)}\n\n{grid(table)}" for table in _lanes(comparison)),
         grid(whole) if whole else "",

@@ -30,6 +30,7 @@ def comparison_page(comparison: Comparison, charts: Sequence[Chart], command: st
         charts={chart.name: (chart, Markup(chart.svg)) for chart in charts},  # noqa: S704 (our own SVG)
         lanes=[tables.lane(comparison, lane) for lane in comparison.lanes],
         whole=tables.whole(comparison),
+        settings=tables.settings(comparison),
         slos=tables.slos(comparison),
         compared=tables.compared(comparison),
         differences=[tables.differences(comparison, arm) for arm in comparison.arms[1:]],
@@ -52,12 +53,19 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
     runs = sum(len(arm.runs) for arm in comparison.arms)
     offered = ", ".join(f"{numbers.count(n)} {lane}" for lane, n in first.offered.items())
     schedule = str(manifest.schedule.get("sha256") or "")[:16]
+    same = (
+        "the same instants, not the same work"
+        if comparison.on_other_work
+        else "the same to every run"
+    )
+    transforms = {k: v for k, v in manifest.transforms.items() if k != "batch_service"}  # a setting
     pairs = (
         ("Trace", str(manifest.trace.get("source", ""))),
-        ("Replayed", transforms_text(manifest.transforms)),
-        ("Offered", f"{offered}, the same to every run"),
+        ("Replayed", transforms_text(transforms)),
+        ("Offered", f"{offered}; {same}"),
         ("Schedule", schedule and f"sha256 {schedule}…"),
         ("Runs", f"{runs}, of {len(comparison.arms)} labels"),
         ("Baseline", comparison.baseline.label),
+        ("The same in all", tables.shared_settings(comparison)),
     )
     return [(name, value) for name, value in pairs if value]

@@ -9,6 +9,7 @@ from loadkit.analysis.comparison import (
     Difference,
     Measure,
 )
+from loadkit.analysis.comparison.settings import text, title
 from loadkit.report import numbers
 from loadkit.report.comparison import forms
 from loadkit.report.tables import Table
@@ -18,6 +19,7 @@ _NOT_IN_A_TERMINAL = {
     *_NOT_AT_A_GLANCE, ("queue_wait", 1.0), ("ttft", 0.5), ("stall", 0.99),
     ("recomputed_tokens", None),
 }  # fmt: skip
+_NAMED_WITH_THE_RUN = ("engine", "version", "model")
 MARKS_NOTE = (
     "✓ better than {baseline}, ✗ worse, = no difference shown, ? inconclusive, "
     "without a mark: not judged. Each value is the mean over the runs of its label."
@@ -140,6 +142,36 @@ def _difference(comparison: Comparison, found: Difference) -> tuple[str, ...]:
         forms.interval(found),
         found.verdict,
         found.why,
+    )
+
+
+def settings(comparison: Comparison) -> Table | None:
+    """What was set otherwise in one label than in another; None where only the policies differ."""
+    keys = comparison.settings.differing
+    if not keys:
+        return None
+    rows = tuple(
+        (
+            arm.label,
+            *(
+                text(key, arm.settings[key]) if key in arm.settings else numbers.UNKNOWN
+                for key in keys
+            ),
+        )
+        for arm in comparison.arms
+    )
+    shared = shared_settings(comparison)
+    note = f"The same in all: {shared}." if shared else ""
+    return Table("What was set", ("<run", *(f"<{title(key)}" for key in keys)), rows, note)
+
+
+def shared_settings(comparison: Comparison) -> str:
+    """`slots 64, eviction cost 15 s, tick 1 s`; empty where no setting is known to all."""
+    shared = comparison.settings.shared
+    return ", ".join(
+        f"{title(key)} {text(key, value)}"
+        for key, value in shared.items()
+        if key not in _NAMED_WITH_THE_RUN
     )
 
 

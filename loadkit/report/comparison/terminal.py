@@ -12,9 +12,11 @@ _TONES = {"valid": "bold green", "open": "bold yellow", "invalid": "bold red"}
 _MARK_STYLES = {"\u2713": "green", "\u2717": "red"}
 
 
-def terminal_comparison(comparison: Comparison, folder: Path) -> Text:
+def terminal_comparison(comparison: Comparison, folder: Path | None = None) -> Text:
+    """`folder`: where the report was written; None = nowhere."""
     head = words.headline(comparison)
     slos, whole = tables.slos(comparison), tables.whole(comparison)
+    settings, shared = tables.settings(comparison), tables.shared_settings(comparison)
     lanes = [tables.lane(comparison, lane, narrow=True) for lane in comparison.lanes]
     paragraphs = words.conclusion(comparison)
     if len(comparison.arms) > 2:  # what changed in each of them is in the tables
@@ -24,8 +26,9 @@ def terminal_comparison(comparison: Comparison, folder: Path) -> Text:
             Text.assemble((head.word, _TONES[head.tone]), f" {head.sentence}".rstrip()),
             *(Text(paragraph) for paragraph in paragraphs),
             *(Text(f"  ~ {text}") for text in comparison.cautions),
-            *(line for table in (slos, *lanes, whole) if table for line in _lines(table)),
-            Text(f"\nreport   {folder / 'index.html'}"),
+            *(line for table in (settings, slos, *lanes, whole) if table for line in _lines(table)),
+            *([Text(f"\nthe same in all   {shared}")] if shared else []),
+            *([Text(f"\nreport   {folder / 'index.html'}")] if folder else []),
         ]
     )
 

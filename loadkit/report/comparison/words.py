@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple
 
 from loadkit.analysis import slo_text
-from loadkit.analysis.comparison import Comparison, Difference, Standing
+from loadkit.analysis.comparison import OTHER_WORK, Comparison, Difference, Standing
 from loadkit.report import numbers
 from loadkit.report.comparison import forms
 
@@ -42,6 +42,8 @@ def _chosen_because(comparison: Comparison) -> str:
 
 def _of_two(comparison: Comparison) -> Headline:
     first, second = (arm.label for arm in comparison.arms)
+    if comparison.on_other_work:
+        return Headline("OTHER WORK", "open", f"{second} against {first}: what it would change.")
     said = {difference.verdict for difference in comparison.differences} - {"not judged"}
     if {"better", "worse"} <= said:
         return Headline("BETTER AND WORSE", "open", f"{second} against {first}: a trade-off.")
@@ -98,8 +100,9 @@ def _choice(comparison: Comparison, asked: str) -> str:
     if choice.cost_share is None:
         return first
     work = _work(comparison, choice.label)
+    these = f"Of these{', on the work of the baseline,' * bool(comparison.on_other_work) or ','}"
     first += (
-        f" Of these, {choice.label} gets the most batch work done" if len(good) > 1 else " It does"
+        f" {these} {choice.label} gets the most batch work done" if len(good) > 1 else " It does"
     )
     first += f"{', ' if len(good) > 1 else ' '}{work}"
     if choice.label == choice.cost_against:
@@ -196,6 +199,9 @@ def _changed(comparison: Comparison, label: str) -> str:
         for word in ("better", "worse")
         if (found := [each for each in own if each.verdict == word])
     ]
+    other = [each for each in own if each.why.startswith(OTHER_WORK) and each.change]
+    if other:
+        parts.append(f"on other work, which is not judged: {_named(other, _MOST_NAMED)}")
     counts = [
         f"{n} {word}"
         for word in ("no difference shown", "inconclusive", "invalid")
@@ -213,14 +219,18 @@ def _named(found: list[Difference], most: int) -> str:
 
 
 def _striking(found: list[Difference]) -> list[Difference]:
-    """First what a reader asks for first: the tail, the goodput, the work."""
+    """First what a reader asks for first: the tail, the goodput, the work; last what hardly changed."""
     first = [
-        ("queue_wait", 0.99), ("ttft", 0.99), ("goodput_share", None), ("completed_per_h", None),
-        ("deadline_share", None),
+        ("queue_wait", 0.99), ("ttft", 0.99), ("goodput_share", None), ("completed", None),
+        ("completed_per_h", None), ("deadline_share", None), ("preemptions", None),
     ]  # fmt: skip
-    return sorted(
-        found, key=lambda d: first.index(d.measure.key) if d.measure.key in first else len(first)
-    )
+
+    def rank(one: Difference) -> tuple[bool, int]:
+        slight = one.relative and abs(one.change or 0.0) < one.measure.margin
+        key = one.measure.key
+        return slight, first.index(key) if key in first and one.lane else len(first)
+
+    return sorted(found, key=rank)
 
 
 def _change(found: Difference) -> str:
