@@ -226,9 +226,8 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
         ),
         say,
     )
-    runs = [str(run) for run in found.runs]
     if as_json:
-        print_json(knee_json(found.findings, found.steps, runs))
+        print_json(knee_json(found))
 
 
 def _simulated(policy: str, limits: Any, profile: str, cost: Any) -> Callable[[Path, Path], None]:

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from loadkit.analysis.knee.findings import Findings, find
+from loadkit.analysis.knee.result import (
+    KNEE_FILE,
+    KNEE_SCHEMA,
+    KneeResult,
+    read_result,
+    read_search,
+)
 from loadkit.analysis.knee.steps import Step, StepPlan, read_step
 from loadkit.errors import InputError, RunError
 from loadkit.knee.search import Search, estimate, next_step
@@ -16,9 +22,8 @@ from loadkit.knee.segments import segment
 from loadkit.records import RunDir
 from loadkit.trace import TraceTable, read_table, write
 
-__all__ = ["Found", "KneeOptions", "Search", "find_knee"]
+__all__ = ["KneeOptions", "Search", "find_knee"]
 
-KNEE_SCHEMA = "loadkit.knee/v1"
 Measure = Callable[[Path, Path], None]
 """Replay the trace at the first path into a run directory at the second."""
 Say = Callable[[str], None]
@@ -42,30 +47,24 @@ class KneeOptions:
     """No step begins that would not end within it, going by the steps before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    findings: Findings
-    steps: Sequence[Step]
-    runs: Sequence[Path]
-    ended_why: str
-
-
 @dataclass(slots=True)
 class _State:
-    """What is kept in `knee.json`: enough to go on after any interruption."""
+    """What is kept in KNEE_FILE: enough to go on after any interruption."""
 
     path: Path
     asked: dict[str, Any]
     done: list[dict[str, Any]] = field(default_factory=list)
 
-    def save(self) -> None:
+    def save(self, ended_why: str | None = None) -> None:
         hidden = self.path.with_suffix(".tmp")
-        told = {"schema": KNEE_SCHEMA, "asked": self.asked, "steps": self.done}
+        told = {
+            "schema": KNEE_SCHEMA, "asked": self.asked, "steps": self.done, "ended_why": ended_why,
+        }  # fmt: skip
         hidden.write_text(json.dumps(told, indent=1), "utf-8")
         hidden.replace(self.path)
 
 
-def find_knee(options: KneeOptions, say: Say) -> Found:
+def find_knee(options: KneeOptions, say: Say) -> KneeResult:
     """Search, or go on with a search that was interrupted. Raises LoadkitError.
 
     Ctrl-C ends it after the step that runs; every finished step is kept.
@@ -92,8 +91,8 @@ def find_knee(options: KneeOptions, say: Say) -> Found:
         if _client_is_the_limit(steps):
             why = "the client, not the server, was the limit of two steps in a row"
             break
-    runs = [options.output / told["run"] for told in state.done]
-    return Found(find(steps, options.search.slo), steps, runs, why)
+    state.save(why)
+    return read_result(options.output)
 
 
 def _with_lanes(table: TraceTable, lanes: Sequence[str]) -> TraceTable:
@@ -108,13 +107,15 @@ def _state(options: KneeOptions, table: TraceTable) -> _State:
     """The search in the output folder, or a new one. Raises InputError where another lies there."""
     search = asdict(options.search)
     asked = {
+        "trace": str(options.trace),
         "trace_sha256": table.info.sha256,
         "target": options.target,
         "search": json.loads(json.dumps(search)),
         "scaled": list(options.scaled),
+        "lanes": list(options.lanes),
         "seed": options.seed,
     }
-    path = options.output / "knee.json"
+    path = options.output / KNEE_FILE
     if not path.exists():
         if options.output.exists() and any(options.output.iterdir()):
             raise RunError(f"{options.output}: exists and is no search", hint="give a new -o")
@@ -122,7 +123,7 @@ def _state(options: KneeOptions, table: TraceTable) -> _State:
         state = _State(path, asked)
         state.save()
         return state
-    told = json.loads(path.read_text("utf-8"))
+    told = read_search(options.output)
     if told.get("asked") != asked:
         differs = sorted(k for k in asked if asked[k] != told.get("asked", {}).get(k))
         raise InputError(

@@ -1,17 +1,18 @@
 """What a search found as plain JSON values: seconds, rates, shares 0..1; null = unknown."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from loadkit.analysis.knee.findings import Estimate, Findings
+from loadkit.analysis.knee.result import KneeResult
 from loadkit.analysis.knee.steps import Step
 
 
-def knee_json(findings: Findings, steps: Sequence[Step], runs: Sequence[str]) -> dict[str, Any]:
+def knee_json(result: KneeResult) -> dict[str, Any]:
     """`status` is that of the capacity; a number without a value is null with its `reason` beside it."""
+    findings, soak = result.findings, result.soak
     base = findings.baseline
     return {
         "status": findings.capacity.status,
@@ -21,7 +22,11 @@ def knee_json(findings: Findings, steps: Sequence[Step], runs: Sequence[str]) ->
         "queue_wait_turn_up": _estimate(findings.queue_turn_up),
         "saturation": _estimate(findings.saturation),
         "baseline_p99_s": base and {"value": base.p99_s, "low": base.low_s, "high": base.high_s},
-        "steps": [_step(step, findings, run) for step, run in zip(steps, runs, strict=True)],
+        "soak": soak and soak[1],
+        "ended_why": result.ended_why,
+        "steps": [
+            _step(step, findings, run) for step, run in zip(result.steps, result.runs, strict=True)
+        ],
     }
 
 

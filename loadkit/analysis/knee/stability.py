@@ -1,5 +1,6 @@
 """Does the queue grow without end at this load? From the number waiting, once a second."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -28,11 +29,10 @@ class Slope:
 
     @property
     def t(self) -> float:
-        return (
-            self.per_s / self.error_per_s
-            if self.error_per_s
-            else float(np.sign(self.per_s) * np.inf)
-        )
+        """Infinite for a perfect line, 0 for a flat one."""
+        if self.error_per_s:
+            return self.per_s / self.error_per_s
+        return math.copysign(math.inf, self.per_s) if self.per_s else 0.0
 
 
 def hac_slope(waiting: Sequence[float], lag: int = LAG_S) -> Slope:

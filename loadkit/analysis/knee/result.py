@@ -1,0 +1,80 @@
+"""A search on disk → what it found. The folder alone is enough, also while the search is unfinished."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from loadkit.analysis.knee.findings import Findings, find
+from loadkit.analysis.knee.steps import Step, StepPlan, read_step
+from loadkit.errors import RunError
+from loadkit.model import Slo
+from loadkit.records import Manifest, RunDir
+
+KNEE_FILE = "knee.json"
+KNEE_SCHEMA = "loadkit.knee/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class KneeResult:
+    folder: Path
+    asked: Mapping[str, Any]
+    """`trace`, `target`, `search` (slo, warm_s, measure_s, …), `scaled`, `lanes`, `seed`."""
+    slo: Slo
+    steps: tuple[Step, ...]
+    runs: tuple[str, ...]
+    """Folder of each step's run, relative to `folder`."""
+    manifests: tuple[Manifest, ...]
+    findings: Findings
+    """From all steps but the soak."""
+    ended_why: str | None
+    """None = it has not ended."""
+
+    @property
+    def soak(self) -> tuple[Step, Literal["CONFIRMED", "NOT CONFIRMED"]] | None:
+        """The last soak, and whether the SLO held in it."""
+        soaks = [step for step in self.steps if step.plan.role == "soak"]
+        if not soaks:
+            return None
+        share = soaks[-1].missed(self.slo.threshold_s)
+        held = soaks[-1].valid and share.requests and share.share <= 1 - self.slo.quantile
+        return soaks[-1], "CONFIRMED" if held else "NOT CONFIRMED"
+
+
+def read_result(folder: Path) -> KneeResult:
+    """Raises RunError where the folder holds no search."""
+    told = read_search(folder)
+    slo = Slo(**told["asked"]["search"]["slo"])
+    steps, manifests = [], []
+    for one in told["steps"]:
+        run = RunDir(folder / one["run"])
+        plan = StepPlan(**{name: one[name] for name in StepPlan.__dataclass_fields__})
+        steps.append(read_step(run, plan, slo))
+        manifests.append(run.manifest())
+    searched = [step for step in steps if step.plan.role != "soak"]
+    return KneeResult(
+        folder=folder,
+        asked=told["asked"],
+        slo=slo,
+        steps=tuple(steps),
+        runs=tuple(one["run"] for one in told["steps"]),
+        manifests=tuple(manifests),
+        findings=find(searched, slo),
+        ended_why=told.get("ended_why"),
+    )
+
+
+def read_search(folder: Path) -> dict[str, Any]:
+    """`knee.json`. Raises RunError."""
+    path = folder / KNEE_FILE
+    try:
+        told = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        hint = "give the folder that `loadkit knee -o` wrote"
+        raise RunError(f"{folder}: no search ({KNEE_FILE}: {error.strerror})", hint=hint) from error
+    except ValueError as error:
+        raise RunError(f"{path}: not valid JSON ({error})") from error
+    if not isinstance(told, dict) or told.get("schema") != KNEE_SCHEMA:
+        raise RunError(f"{path}: not a search of this version of loadkit")
+    return told
