@@ -39,7 +39,7 @@ SERVICE_S = 1.6487
 PREFILL_S, PREFILL_SIGMA = 0.15, 0.3
 """First token = wait + a lognormal prefill."""
 SEARCHES = 40
-SAMPLES = 10
+SAMPLES = 12
 """Of the search, so that bracket, baseline and samples are about 16 steps."""
 LONG_REQUESTS = 4_000_000
 
@@ -144,7 +144,7 @@ class TokenServer:
         return Served(at_s, first_s - at_s, end_s)
 
     def truth_rps(self) -> float:
-        return _long_run_rps(self, LONG_REQUESTS // 20)
+        return _long_run_rps(self, LONG_REQUESTS // 25)
 
 
 SERVERS: tuple[Server, ...] = (
@@ -181,8 +181,8 @@ def _mmc_utilisation(slots: int, threshold_s: float) -> float:
 
 def _long_run_rps(server: Server, requests: int) -> float:
     """Bisection on the share that misses in long runs, common random numbers at every load."""
-    low, high = 0.4 * server.capacity_rps, server.capacity_rps
-    for _ in range(9):
+    low, high = 0.6 * server.capacity_rps, server.capacity_rps
+    for _ in range(8):
         rate_rps = (low + high) / 2
         shares = []
         for seed in range(4):

@@ -74,23 +74,20 @@ def find_knee(options: KneeOptions, say: Say) -> KneeResult:
     steps = [_read(options, told) for told in state.done]
     if steps:
         say(f"going on after {len(steps)} steps in {options.output}")
-    spent_s = sum(told["spent_s"] for told in state.done)
     say(_outlook(options, len(steps)))
     why = "all steps are done"
-    while (plan := next_step(options.search, steps)) is not None:
-        if spent_s + _cost_s(plan, state.done) > options.budget_s:
-            why = f"the budget of {options.budget_s / 60:g} min is spent"
-            break
+    while (plan := _within_budget(options, steps, state.done)) is not None:
         told = _run(options, table, plan, len(steps))
         step = _read(options, told)
         steps.append(step)
         state.done.append(told)
         state.save()
-        spent_s += told["spent_s"]
         say(_line(options.search, steps))
         if _client_is_the_limit(steps):
             why = "the client, not the server, was the limit of two steps in a row"
             break
+    if next_step(options.search, steps) is not None and why == "all steps are done":
+        why = f"the budget of {options.budget_s / 60:g} min is spent"
     state.save(why)
     return read_result(options.output)
 
@@ -163,6 +160,24 @@ def _set_aside(folder: Path) -> None:
 def _read(options: KneeOptions, told: dict[str, Any]) -> Step:
     plan = StepPlan(**{name: told[name] for name in StepPlan.__dataclass_fields__})
     return read_step(RunDir(options.output / told["run"]), plan, options.search.slo)
+
+
+def _within_budget(
+    options: KneeOptions, steps: Sequence[Step], done: Sequence[dict[str, Any]]
+) -> StepPlan | None:
+    """The next step that would end in time; the confirmation has its time kept free."""
+    search = options.search
+    left_s = options.budget_s - sum(told["spent_s"] for told in done)
+    plan = next_step(search, steps)
+    if plan is None or plan.role == "soak":
+        kept_s = 0.0
+    else:
+        kept_s = search.warm_s + search.soak_s if search.soak_s else 0.0
+    if plan is not None and _cost_s(plan, done) + kept_s > left_s:
+        plan = next_step(search, steps, enough=True)
+        if plan is not None and _cost_s(plan, done) > left_s:
+            return None
+    return plan
 
 
 def _cost_s(plan: StepPlan, done: Sequence[dict[str, Any]]) -> float:

@@ -16,10 +16,12 @@ BRACKET_FACTOR = 1.6
 BRACKET_MISSED = 3.0
 """A bracket ends above so many times the share that the SLO allows."""
 DOWNWARD_STEPS = 5
-AROUND = (0.96, 1.04, 1.0)
+AROUND = (0.96, 1.04)
 """Steps are spread a little around the estimate, or its slope could not be known."""
 OVERLOAD = 1.2
+OVERLOAD_FACTOR = 1.35
 SATURATION_STEPS = 2
+SATURATION_TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +32,19 @@ class Search:
     warm_s: float = 20.0
     measure_s: float = 60.0
     samples: int = 12
-    """Steps close to the crossing, after baseline and bracket."""
+    """Steps close to where it crosses, after bracket, baseline and saturation."""
     rates_rps: tuple[float, ...] = ()
     """A fixed ladder instead of a search."""
     soak_s: float = 0.0
     """How long the confirmation at the lower bound takes; 0 = none."""
 
 
-def next_step(search: Search, done: Sequence[Step]) -> StepPlan | None:
-    """None when all is done."""
+def next_step(search: Search, done: Sequence[Step], *, enough: bool = False) -> StepPlan | None:
+    """None when all is done. `enough`: no time is left for more than the confirmation."""
     if search.rates_rps:
         left = search.rates_rps[len(done) :]
-        return _plan(search, "ladder", left[0]) if left else None
-    for phase in (_bracket, _baseline, _saturate, _sample, _soak):
+        return _plan(search, "ladder", left[0]) if left and not enough else None
+    for phase in (_soak,) if enough else (_bracket, _baseline, _saturate, _sample, _soak):
         plan = phase(search, done)
         if plan is not None:
             return plan
@@ -87,24 +89,37 @@ def _baseline(search: Search, done: Sequence[Step]) -> StepPlan | None:
 
 
 def _sample(search: Search, done: Sequence[Step]) -> StepPlan | None:
+    """Two steps around the capacity, then one where the latency turns up, and so on."""
     count = len(_of(done, "sample"))
-    found = estimate(search, done)
+    if count >= search.samples:
+        return None
+    turn, place = divmod(count, len(AROUND) + 1)
+    around = AROUND[place] if place < len(AROUND) else 1.0
+    found = estimate(search, done) if place < len(AROUND) else _turn_up(search, done)
     rate_rps = found.rate_rps or found.low_rps or found.high_rps
-    if count >= search.samples or rate_rps is None:
+    if rate_rps is None:
         return None
     tried_rps = [step.plan.rate_rps for step in done]
     rate_rps = min(max(rate_rps, min(tried_rps) / 2), 1.3 * max(tried_rps))
-    return _plan(search, "sample", rate_rps * AROUND[count % len(AROUND)])
+    return _plan(search, "sample", rate_rps * (around if turn % 2 == 0 else 2 - around))
+
+
+def _turn_up(search: Search, done: Sequence[Step]) -> Crossing:
+    """As far as it is known; the capacity where it is not."""
+    found = find(done, search.slo).turn_up
+    if found.rps is None:
+        return estimate(search, done)
+    return Crossing("found", found.rps, found.low_rps, found.high_rps)
 
 
 def _saturate(search: Search, done: Sequence[Step]) -> StepPlan | None:
-    """Until two steps were overloaded for certain, each faster than what was completed so far."""
+    """Until two steps were overloaded for certain, each try well beyond the last."""
     overloaded = sum(step.stability == "unstable" for step in done)
     found = estimate(search, done)
-    tried = _of(done, "saturation")
-    if overloaded >= SATURATION_STEPS or len(tried) >= 2 * SATURATION_STEPS or not found.rate_rps:
+    tries = len(_of(done, "saturation"))
+    if overloaded >= SATURATION_STEPS or tries >= SATURATION_TRIES or not found.rate_rps:
         return None
-    return _plan(search, "saturation", found.rate_rps * OVERLOAD * 1.1 ** len(tried))
+    return _plan(search, "saturation", found.rate_rps * OVERLOAD * OVERLOAD_FACTOR**tries)
 
 
 def _soak(search: Search, done: Sequence[Step]) -> StepPlan | None:

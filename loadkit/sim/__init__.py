@@ -4,7 +4,7 @@
 model, step by step. Reads no file and no clock, draws nothing: the same input gives the same output.
 """
 
-from loadkit.sim.outcomes import State
+from loadkit.sim.outcomes import Outcomes, State
 from loadkit.sim.rows import Coded, Column, slot_columns, slot_samples, token_rows, token_samples
 from loadkit.sim.slots import SlotOptions, SlotResult, simulate_slots
 from loadkit.sim.summary import summarize_jobs, summarize_served
@@ -15,6 +15,7 @@ __all__ = [
     "Coded",
     "Column",
     "EngineModel",
+    "Outcomes",
     "Served",
     "SlotOptions",
     "SlotResult",

@@ -8,10 +8,11 @@ from loadkit.core import Policy
 from loadkit.errors import InputError
 from loadkit.records import RunDir
 from loadkit.schedule import Schedule
-from loadkit.sim import EngineModel, Workload
+from loadkit.sim import EngineModel, SlotResult
 from loadkit.simulate.jobs import Say, sends_of, service_factors, work_sha256, workload
 from loadkit.simulate.options import Level, SimOptions, level_of
 from loadkit.simulate.runs import Offered, SimulatedRun
+from loadkit.simulate.side_by_side import slot_results
 from loadkit.trace import TraceTable, read_table
 
 __all__ = ["Level", "SimOptions", "SimulatedRun", "simulate"]
@@ -38,18 +39,16 @@ def _slot_level(options: SimOptions, table: TraceTable, say: Say) -> list[Simula
     timed = table.table["service_s"].null_count == 0
     offered = Offered(table.info, options, lambda: sends_of(jobs), work, timed)
     del table
-    return [_of_slots(options, policy, jobs, offered) for policy in options.policies]
-
-
-def _of_slots(
-    options: SimOptions, policy: Policy, jobs: Workload, offered: Offered
-) -> SimulatedRun:
     try:
-        result = sim.simulate_slots(jobs, policy, options.slots)
+        results = slot_results(jobs, options.policies, options.slots)
     except ValueError as error:
-        raise InputError(f"{policy.name}: {error}", hint="or use --level token") from error
+        raise InputError(str(error), hint="or use --level token") from error
+    return [_of_slots(options, result, offered) for result in results]
+
+
+def _of_slots(options: SimOptions, result: SlotResult, offered: Offered) -> SimulatedRun:
     numbers = sim.summarize_jobs(result, options.late_s)
-    return SimulatedRun(_path(options, policy), result, numbers, offered)
+    return SimulatedRun(_path(options, result.policy), result, numbers, offered)
 
 
 def _token_level(options: SimOptions, table: TraceTable, say: Say) -> list[SimulatedRun]:
