@@ -6,11 +6,12 @@ import math
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
-from emulator_client import ask, get, post
+from emulator_client import ask, get, post, wait_for
 from emulator_on_fake_clock import LIMITS, ArrivingClock, engine_at_rest, run_out, sends
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -245,21 +246,25 @@ ODD_LANE = 'a"b\\\nc'
 
 
 def test_counters_by_lane_agree_with_the_ledger_also_for_what_the_script_refused(
-    emulator: StartEmulator,
+    emulator: StartEmulator, tmp_path: Path
 ) -> None:
+    (tmp_path / "speed.toml").write_text("base_s = 0.005\nkv_blocks = 64\n")
     server = emulator(
-        "--profile", "tiny", "--slots", "2", "--kv-blocks", "24", "--no-prefix-cache",
+        "--profile", str(tmp_path / "speed.toml"), "--slots", "2", "--no-prefix-cache",
         "--policy", "priority,preempt,queue=6,drop-expired", "--fault", "refuse:every=9",
     )  # fmt: skip
     lanes = ["interactive", "batch", "batch", "a%22b%5C%0Ac"]
 
-    def one(number: int) -> int:
-        late = {"X_Loadkit_Deadline_S": "0.02"} if number % 4 == 2 else {}
-        lane = {"X_Loadkit_Lane": lanes[number % 4], "X_Request_Id": f"r{number}"}
-        return post(server.port, ask(40, prompt=60), **lane, **late).status
+    def one(lane: str, tokens: int = 10, **more: str) -> int:
+        return post(server.port, ask(tokens, prompt=60), X_Loadkit_Lane=lane, **more).status
 
     with ThreadPoolExecutor(12) as pool:
-        statuses = Counter(pool.map(one, range(120)))
+        both_slots = [pool.submit(one, "batch", 300) for _ in range(2)]
+        wait_for(server.port, "vllm:num_requests_running", 2)
+        statuses = Counter([one("batch", X_Loadkit_Deadline_S="0.02"), one("interactive")])
+        statuses.update(pool.map(one, [lanes[number % 4] for number in range(116)]))
+        statuses.update(slot.result() for slot in both_slots)
+    statuses[one(lanes[-1])] += 1
     told = Told(get(server.port, "/metrics").body.decode())
     rows = server.ledger().values()
 
@@ -274,7 +279,7 @@ def test_counters_by_lane_agree_with_the_ledger_also_for_what_the_script_refused
     assert +told.by("loadkit:lane_preemptions_total", "lane") == +evicted
     assert told.total("vllm:num_preemptions_total") == evicted.total() > 0
     refused = told.by("loadkit:lane_rejections_total", "reason")
-    assert refused["scripted",] == sum(number % 9 == 8 for number in range(120))
+    assert refused["scripted",] == sum(number % 9 == 8 for number in range(121))
     assert statuses[503] == told.total("vllm:admission_rejections_total")
     assert told.by("loadkit:lane_queue_time_seconds_count", "lane")[ODD_LANE,] > 0
 
