@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-slow test-engines lint fix bench policies reports engines clean
+.PHONY: demo test test-slow test-engines lint fix bench policies knee-study reports engines clean
 
 demo: $(VENV)/.installed      ## a compressed synthetic day against the embedded engine, and its report
 	$(BIN)/loadkit demo
@@ -33,6 +33,9 @@ bench: $(VENV)/.bench         ## timing claims, as ratios side by side in one ru
 
 policies: $(VENV)/.bench      ## seven policies on the emulator in wall time against the simulator, 20 minutes
 	$(BIN)/python benchmarks/policies.py
+
+knee-study: $(VENV)/.bench    ## seeded searches against known truths, in virtual time: 40 minutes
+	$(BIN)/python benchmarks/knee.py
 
 reports: $(VENV)/.installed   ## remake the worked reports
 	$(BIN)/python reports/remake.py

@@ -40,7 +40,7 @@ PREFILL_S, PREFILL_SIGMA = 0.15, 0.3
 """First token = wait + a lognormal prefill."""
 SEARCHES = 40
 SAMPLES = 12
-"""Of the search, so that bracket, baseline and samples are about 16 steps."""
+"""As `loadkit knee` takes where nothing is said: about 16 with the bracket, then baseline and saturation."""
 LONG_REQUESTS = 4_000_000
 
 
