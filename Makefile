@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-slow test-engines lint fix bench policies knee-study reports engines clean
+.PHONY: demo test test-slow test-engines lint fix bench policies knee-study knee-live reports engines clean
 
 demo: $(VENV)/.installed      ## a compressed synthetic day against the embedded engine, and its report
 	$(BIN)/loadkit demo
@@ -36,6 +36,9 @@ policies: $(VENV)/.bench      ## seven policies on the emulator in wall time aga
 
 knee-study: $(VENV)/.bench    ## seeded searches against known truths, in virtual time: 40 minutes
 	$(BIN)/python benchmarks/knee.py
+
+knee-live: $(VENV)/.bench     ## one search on the emulator in wall time against the simulator's truth, 15 minutes
+	$(BIN)/python benchmarks/knee_live.py
 
 reports: $(VENV)/.installed   ## remake the worked reports
 	$(BIN)/python reports/remake.py
