@@ -203,6 +203,7 @@ def measured(server: Server, plan: StepPlan, rng: Rng) -> Step:
     waiting = np.searchsorted(served.arrival_s, grid_s, "right") - np.searchsorted(
         first_s, grid_s, "right"
     )
+    steady = stability(waiting.astype(float).tolist(), plan.rate_rps)
     ended = (served.end_s >= plan.warm_s) & (served.end_s < duration_s)
     return Step(
         plan=plan,
@@ -213,7 +214,8 @@ def measured(server: Server, plan: StepPlan, rng: Rng) -> Step:
         completed_rps=float(ended.sum()) / plan.measure_s,
         rejected=0,
         preemptions=None,
-        stability=stability(waiting.astype(float).tolist(), plan.rate_rps),
+        stability=steady,
+        overloaded=steady == "unstable",
         use=Use(),
         valid=True,
     )

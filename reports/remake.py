@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import short_chat
+
 ROOT = Path(__file__).parent.parent
 LOADKIT = (sys.executable, "-m", "loadkit")
 ACCEPTED = (0, 1)
@@ -71,6 +73,13 @@ COMPARED = {
     ),
 }
 """The same trace against several emulators, in turn."""
+SEARCHED = {
+    "knee-vllm": (
+        *("--slo", "interactive:ttft:p99:1s", "--start", "2rps", "--budget", "20m"),
+        *("--warm", "10s", "--measure", "40s"),
+    ),
+}
+"""Options of `loadkit knee` with short questions; the target is given on the command line."""
 WHAT_IFS = {
     "now": (
         *("--preempt-cost", "15s", *BEST, "--policy", "preempt", "--policy", "priority"),
@@ -87,6 +96,9 @@ def main() -> None:
     os.chdir(ROOT)  # the commands in the reports are relative to the repository
     if options.name in SIMULATED:
         simulate(options.name, Path(options.trace))
+        return
+    if options.name in SEARCHED:
+        search(options.name, options.target)
         return
     if options.name == "what-ifs":
         what_ifs(Path(options.trace))
@@ -165,6 +177,19 @@ def what_ifs(trace: Path) -> None:
     subprocess.run([*LOADKIT, "compare", *compared, *SLO, "-o", str(kept)], check=True)
 
 
+def search(name: str, url: str) -> None:
+    runs = Path("runs") / name
+    shutil.rmtree(runs, ignore_errors=True)
+    trace = runs.with_suffix(".parquet")
+    trace.parent.mkdir(exist_ok=True)
+    short_chat.write(trace)
+    _run(["knee", str(trace), "--target", url, "-o", str(runs), *SEARCHED[name]])
+    kept = Path("reports") / name
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.copytree(runs / "report", kept)
+    shutil.copy(runs / "knee.json", kept)
+
+
 def _target(
     emulator: tuple[str, ...] | None, options: argparse.Namespace, scratch: Path
 ) -> contextlib.AbstractContextManager[str]:
@@ -190,7 +215,9 @@ def _emulator(options: tuple[str, ...], scratch: Path) -> Iterator[str]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", nargs="?", choices=(*REPORTS, *COMPARED, *SIMULATED, "what-ifs"))
+    parser.add_argument(
+        "name", nargs="?", choices=(*REPORTS, *COMPARED, *SIMULATED, *SEARCHED, "what-ifs")
+    )
     parser.add_argument("--target", help="for a report against a server of your own")
     parser.add_argument("--trace", help="for a report on a trace of your own")
     return parser.parse_args()

@@ -1,7 +1,8 @@
 """`loadkit knee`."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,10 +11,10 @@ import typer
 from loadkit import units
 from loadkit.cli.arguments import base_url, headers, one_of, positive_s, recorded_command, say
 from loadkit.cli.output import print_json
-from loadkit.errors import InputError, LoadkitError
+from loadkit.errors import InputError
 
 if TYPE_CHECKING:
-    from loadkit.analysis import RunSummary
+    from loadkit.knee import Search
 
 _SEARCH = "Search"
 _ENGINE = "Simulated engine (--target sim:…)"
@@ -54,6 +55,14 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
             rich_help_panel=_SEARCH,
         ),
     ] = None,
+    and_alone: Annotated[
+        bool,
+        typer.Option(
+            "--and-alone",
+            help="With --scale-lane: then once more without the other lanes, side by side.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = False,
     lane: Annotated[
         list[str] | None,
         typer.Option(help="Send only this lane (repeatable).", rich_help_panel=_SEARCH),
@@ -66,7 +75,7 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
     ] = "60s",
     samples: Annotated[
         int, typer.Option(min=3, help="Steps close to the crossing.", rich_help_panel=_SEARCH)
-    ] = 10,
+    ] = 12,
     budget: Annotated[
         str | None,
         typer.Option(
@@ -166,19 +175,22 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
     """
     from loadkit.analysis.knee.as_json import knee_json
     from loadkit.cli.emulate import engine_limits, read_profile
-    from loadkit.knee import KneeOptions, Search, find_knee
+    from loadkit.cli.knee_targets import context_tokens, live, simulated
+    from loadkit.knee import KneeOptions, Search, find_both, find_knee
     from loadkit.model import Target
 
     wanted = units.slo(slo)
     search = Search(
         slo=wanted,
-        start_rps=_start_rps(start, trace, trace_format),
+        start_rps=_start_rps(start, trace, trace_format, scale_lane or lane or ()),
         warm_s=units.duration_s(warm),
         measure_s=positive_s("--measure", measure),
         samples=samples,
         rates_rps=_rates_rps(rates),
         soak_s=units.duration_s(soak),
     )
+    longest: int | None
+    settings: dict[str, Any]
     if target.startswith("sim:"):
         speed = read_profile(target.removeprefix("sim:"))
         limits = engine_limits(
@@ -191,7 +203,9 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
             chunked=chunked_prefill,
             prefix_cache=prefix_cache,
         )
-        measured = _simulated(policy, limits, target.removeprefix("sim:"), speed.cost)
+        settings = {"policy": policy, **asdict(limits), "cost": asdict(speed.cost)}
+        by = simulated(policy, limits, target.removeprefix("sim:"), speed.cost)
+        longest = limits.max_model_len
     else:
         server = Target(
             url=base_url(target),
@@ -203,85 +217,71 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
             ca_file=None if ca_file is None else str(ca_file),
             insecure=insecure,
         )
-        measured = _live(
-            target=server,
-            slos=(wanted,),
+        longest = context_tokens(server)
+        settings = {"api": api, "workers": workers, "timeout_s": positive_s("--timeout", timeout)}
+        by = live(
+            server,
+            wanted,
+            search.warm_s,
             workers=workers,
-            timeout_s=positive_s("--timeout", timeout),
+            timeout_s=settings["timeout_s"],
             metrics_urls=tuple(metrics_url or ()),
             command=recorded_command(sys.argv[1:]),
         )
-    found = find_knee(
-        KneeOptions(
-            trace=trace,
-            trace_format=trace_format,
-            search=search,
-            output=output,
-            measure=measured,
-            target=target,
-            scaled=tuple(scale_lane or ()),
-            lanes=tuple(lane or ()),
-            seed=seed,
-            budget_s=float("inf") if budget is None else positive_s("--budget", budget),
-        ),
-        say,
+    options = KneeOptions(
+        trace=trace,
+        trace_format=trace_format,
+        search=search,
+        output=output,
+        measure=by,
+        target=target,
+        settings=settings,
+        scaled=tuple(scale_lane or ()),
+        lanes=tuple(lane or ()),
+        seed=seed,
+        max_model_len=longest,
+        budget_s=_budget_s(budget, search),
     )
+    found = find_both(options, say) if and_alone else find_knee(options, say)
     if as_json:
         print_json(knee_json(found))
 
 
-def _simulated(policy: str, limits: Any, profile: str, cost: Any) -> Callable[[Path, Path], None]:
-    from loadkit.cli.sim import read_policy
-    from loadkit.simulate import SimOptions, simulate
-
-    chosen = read_policy(policy)
-
-    def measure(trace: Path, output: Path) -> None:
-        options = SimOptions(
-            trace=trace,
-            policies=[chosen],
-            level="token",
-            limits=limits,
-            profile=profile,
-            cost=cost,
-            output=output,
-        )
-        simulate(options, lambda _: None)
-
-    return measure
-
-
-def _live(**settings: Any) -> Callable[[Path, Path], None]:
-    from loadkit.replay import ReplayOptions, replay
-
-    def measure(trace: Path, output: Path) -> None:
-        error: LoadkitError | None
-        _summary: RunSummary
-        _summary, error = replay(ReplayOptions(trace=trace, output=output, **settings), say)
-        if error is not None:
-            raise error
-
-    return measure
-
-
-def _start_rps(text: str | None, trace: Path, trace_format: str | None) -> float:
+def _start_rps(
+    text: str | None, trace: Path, trace_format: str | None, lanes: Sequence[str]
+) -> float:
+    """A quarter of the trace's own rate, where nothing is said."""
     if text is not None:
         return units.rate_rps(text)
     from loadkit.trace import read_table
 
     table = read_table(trace, trace_format)
-    return max(table.rows / max(table.span_s, 1.0) / 4, 0.01)
+    names = table.table["lane"].to_pylist()
+    rows = sum(not lanes or name in lanes for name in names)
+    return max(rows / max(table.span_s, 1.0) / 4, 0.01)
+
+
+def _budget_s(text: str | None, search: "Search") -> float:
+    if text is None:
+        return float("inf")
+    budget_s = positive_s("--budget", text)
+    if budget_s < (step_s := search.warm_s + search.measure_s):
+        raise InputError(
+            f"--budget {text} is shorter than one step of {step_s:g} s",
+            hint="a search takes about twenty steps: a longer --budget, or shorter steps by --measure",
+        )
+    return budget_s
 
 
 def _rates_rps(text: str | None) -> tuple[float, ...]:
     """`5,10,15rps`."""
     if text is None:
         return ()
-    parts = text.removesuffix("rps").split(",")
+    parts = [part.strip().removesuffix("rps") for part in text.split(",")]
     try:
         rates = tuple(float(part) for part in parts)
     except ValueError:
         rates = ()
-    if not rates or min(rates) <= 0:
+    if not rates or not all(0 < rate < float("inf") for rate in rates):
         raise InputError(f"--rates {text!r} is no list of rates", hint="for example 5,10,15rps")
     return tuple(sorted(rates))

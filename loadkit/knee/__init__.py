@@ -1,14 +1,17 @@
 """`loadkit knee` wired from the rooms: one step after another, each a normal run, until it is known."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from loadkit.analysis.knee.result import (
+    ALONE,
     KNEE_FILE,
     KNEE_SCHEMA,
     KneeResult,
@@ -17,16 +20,21 @@ from loadkit.analysis.knee.result import (
 )
 from loadkit.analysis.knee.steps import Step, StepPlan, read_step
 from loadkit.errors import InputError, RunError
-from loadkit.knee.search import Search, estimate, next_step
+from loadkit.knee.search import Search, estimate, missed_when_over, next_step
 from loadkit.knee.segments import segment
-from loadkit.records import RunDir
+from loadkit.records import STOPPED_EARLY, RunDir
 from loadkit.trace import TraceTable, read_table, write
 
-__all__ = ["KneeOptions", "Search", "find_knee"]
+__all__ = ["KneeOptions", "Search", "find_both", "find_knee"]
 
-Measure = Callable[[Path, Path], None]
-"""Replay the trace at the first path into a run directory at the second."""
+Measure = Callable[[Path, Path, int | None], None]
+"""Replay the trace at the first path into a run directory at the second.
+
+May stop as soon as so many requests that were due after the warm-up have missed the SLO; None = never.
+"""
 Say = Callable[[str], None]
+
+JUDGED_MIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +45,16 @@ class KneeOptions:
     measure: Measure
     target: str
     """As it was asked for; a search that goes on must ask for the same."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of the target or the client, plain JSON values; the same holds for them."""
     trace_format: str | None = None
     scaled: Sequence[str] = ()
     """Lanes whose load is searched; none = all together."""
     lanes: Sequence[str] = ()
     """Lanes to send; none = all."""
     seed: int = 1
+    max_model_len: int | None = None
+    """Most tokens of a request; longer ones are left out, for they would miss at any load."""
     budget_s: float = float("inf")
     """No step begins that would not end within it, going by the steps before."""
 
@@ -69,35 +81,84 @@ def find_knee(options: KneeOptions, say: Say) -> KneeResult:
 
     Ctrl-C ends it after the step that runs; every finished step is kept.
     """
-    table = _with_lanes(read_table(options.trace, options.trace_format), options.lanes)
+    table = _sendable(options, say)
     state = _state(options, table)
     steps = [_read(options, told) for told in state.done]
+    earlier = len(steps)
     if steps:
-        say(f"going on after {len(steps)} steps in {options.output}")
-    say(_outlook(options, len(steps)))
-    why = "all steps are done"
-    while (plan := _within_budget(options, steps, state.done)) is not None:
+        say(f"going on after {earlier} steps in {options.output}")
+    say(_outlook(options, earlier))
+    while (why := _client_is_the_limit(steps[earlier:])) is None:
+        plan = _next(options, steps, state.done)
+        if isinstance(plan, str):
+            why = plan
+            break
         told = _run(options, table, plan, len(steps))
-        step = _read(options, told)
-        steps.append(step)
         state.done.append(told)
         state.save()
+        steps.append(_read(options, told))
         say(_line(options.search, steps))
-        if _client_is_the_limit(steps):
-            why = "the client, not the server, was the limit of two steps in a row"
-            break
-    if next_step(options.search, steps) is not None and why == "all steps are done":
-        why = f"the budget of {options.budget_s / 60:g} min is spent"
-    state.save(why)
+    state.save(ended_why=why)
     return read_result(options.output)
 
 
-def _with_lanes(table: TraceTable, lanes: Sequence[str]) -> TraceTable:
+def find_both(options: KneeOptions, say: Say) -> KneeResult:
+    """First with the other lanes in the background, then alone; each has half of the budget.
+
+    The second search is in the folder ALONE of the first. Raises LoadkitError.
+    """
+    if not options.scaled:
+        raise InputError(
+            "no lane is searched by itself", hint="--scale-lane interactive --and-alone"
+        )
+    half = replace(options, budget_s=options.budget_s / 2)
+    say(f"{', '.join(options.scaled)} with the other lanes in the background")
+    find_knee(half, say)
+    say(f"{', '.join(options.scaled)} alone")
+    alone = replace(half, output=options.output / ALONE, scaled=(), lanes=tuple(options.scaled))
+    find_knee(alone, say)
+    return read_result(options.output)
+
+
+def _sendable(options: KneeOptions, say: Say) -> TraceTable:
+    """The requests to draw from. Raises TraceError, or InputError where lanes or all requests are missing."""
+    table = read_table(options.trace, options.trace_format)
     known = set(table.table["lane"].cast("string").to_pylist())
-    if unknown := set(lanes) - known:
-        hint = f"its lanes: {', '.join(sorted(known))}"
-        raise InputError(f"lane {min(unknown)!r} is not in the trace", hint=hint)
-    return table
+    searched = options.search.slo.lane
+    for lane in (*options.lanes, *options.scaled, searched):
+        if lane not in known:
+            hint = f"its lanes: {', '.join(sorted(known))}"
+            raise InputError(f"lane {lane!r} is not in the trace", hint=hint)
+    for lanes, flag in ((options.lanes, "--lane"), (options.scaled, "--scale-lane")):
+        if lanes and searched not in lanes:
+            raise InputError(f"the SLO's lane {searched!r} is not among those of {flag}")
+    kept = _of_lanes(table, options.lanes)
+    return _fitting(kept, options.max_model_len, say)
+
+
+def _of_lanes(table: TraceTable, lanes: Sequence[str]) -> TraceTable:
+    if not lanes:
+        return table
+    names = table.table["lane"].cast("string")
+    return replace(table, table=table.table.filter(pc.is_in(names, pa.array(lanes))))
+
+
+def _fitting(table: TraceTable, limit: int | None, say: Say) -> TraceTable:
+    if limit is None:
+        return table
+    columns = table.table
+    tokens = pc.add(
+        pc.coalesce(columns["prompt_tokens"], 0), pc.coalesce(columns["output_tokens"], 0)
+    )
+    fitting = columns.filter(pc.less_equal(tokens, limit))
+    left_out = len(columns) - len(fitting)
+    what = f"of {len(columns):,} requests are longer than the context of {limit:,} tokens"
+    if not len(fitting):
+        hint = "start the server with a larger context, or choose a shorter trace"
+        raise InputError(f"{left_out:,} {what}", hint=hint)
+    if left_out:
+        say(f"{left_out:,} {what}: left out, for they would miss at any load")
+    return replace(table, table=fitting)
 
 
 def _state(options: KneeOptions, table: TraceTable) -> _State:
@@ -107,10 +168,12 @@ def _state(options: KneeOptions, table: TraceTable) -> _State:
         "trace": str(options.trace),
         "trace_sha256": table.info.sha256,
         "target": options.target,
+        "settings": json.loads(json.dumps(options.settings)),
         "search": json.loads(json.dumps(search)),
         "scaled": list(options.scaled),
         "lanes": list(options.lanes),
         "seed": options.seed,
+        "max_model_len": options.max_model_len,
     }
     path = options.output / KNEE_FILE
     if not path.exists():
@@ -139,12 +202,29 @@ def _run(options: KneeOptions, table: TraceTable, plan: StepPlan, number: int) -
     rng = np.random.default_rng([options.seed, number])
     part = segment(table, plan.rate_rps, plan.warm_s + plan.measure_s, rng, options.scaled)
     write(part, trace, force=True)
-    options.measure(trace, folder)
+    options.measure(trace, folder, _hopeless_missed(options.search, plan, part))
     run = RunDir(folder)
     manifest = run.manifest()
-    if manifest.state != "finished":
-        raise RunError(f"{folder}: {manifest.ended_why}", hint="the same command goes on from here")
-    return {**asdict(plan), "run": f"steps/{name}", "spent_s": manifest.ended_s or 0.0}
+    why, ended_s = manifest.ended_why or "", manifest.ended_s or 0.0
+    if why.startswith(STOPPED_EARLY):
+        # Of what came just before the end it is not known whether it would have missed.
+        judged_s = ended_s - plan.warm_s - options.search.slo.threshold_s
+        plan = replace(plan, measure_s=min(plan.measure_s, max(judged_s, JUDGED_MIN_S)))
+    elif manifest.state != "finished":
+        raise RunError(f"{folder}: {why}", hint="the same command goes on from here")
+    return {**asdict(plan), "run": f"steps/{name}", "spent_s": ended_s}
+
+
+def _hopeless_missed(search: Search, plan: StepPlan, part: TraceTable) -> int | None:
+    """So many misses put a step of the bracket over, whatever comes. Other steps are wanted whole."""
+    if plan.role != "bracket":
+        return None
+    columns = part.table
+    measured = pc.and_(
+        pc.equal(columns["lane"].cast("string"), search.slo.lane),
+        pc.greater_equal(columns["arrival_s"], plan.warm_s),
+    )
+    return missed_when_over(search, pc.sum(measured).as_py() or 0)
 
 
 def _set_aside(folder: Path) -> None:
@@ -159,25 +239,26 @@ def _set_aside(folder: Path) -> None:
 
 def _read(options: KneeOptions, told: dict[str, Any]) -> Step:
     plan = StepPlan(**{name: told[name] for name in StepPlan.__dataclass_fields__})
-    return read_step(RunDir(options.output / told["run"]), plan, options.search.slo)
+    run = RunDir(options.output / told["run"])
+    return read_step(run, plan, options.search.slo, options.scaled)
 
 
-def _within_budget(
+def _next(
     options: KneeOptions, steps: Sequence[Step], done: Sequence[dict[str, Any]]
-) -> StepPlan | None:
-    """The next step that would end in time; the confirmation has its time kept free."""
+) -> StepPlan | str:
+    """The next step, or why there is none. The confirmation has its time kept free."""
     search = options.search
     left_s = options.budget_s - sum(told["spent_s"] for told in done)
     plan = next_step(search, steps)
-    if plan is None or plan.role == "soak":
-        kept_s = 0.0
-    else:
-        kept_s = search.warm_s + search.soak_s if search.soak_s else 0.0
-    if plan is not None and _cost_s(plan, done) + kept_s > left_s:
-        plan = next_step(search, steps, enough=True)
-        if plan is not None and _cost_s(plan, done) > left_s:
-            return None
-    return plan
+    if plan is None:
+        return "all steps are done"
+    kept_s = search.warm_s + search.soak_s if search.soak_s and plan.role != "soak" else 0.0
+    if _cost_s(plan, done) + kept_s <= left_s:
+        return plan
+    confirmation = next_step(search, steps, enough=True)
+    if confirmation is not None and _cost_s(confirmation, done) <= left_s:
+        return confirmation
+    return f"the budget of {options.budget_s / 60:g} min is spent"
 
 
 def _cost_s(plan: StepPlan, done: Sequence[dict[str, Any]]) -> float:
@@ -195,7 +276,8 @@ def _outlook(options: KneeOptions, done: int) -> str:
 
 
 def _line(search: Search, steps: Sequence[Step]) -> str:
-    step, known = steps[-1], estimate(search, steps)
+    step = steps[-1]
+    known = estimate(search, [other for other in steps if other.plan.role != "soak"])
     share = step.missed(search.slo.threshold_s)
     text = (
         f"step {len(steps)} {step.plan.role}: {step.plan.rate_rps:.4g} rps, {share.missed} of "
@@ -208,5 +290,7 @@ def _line(search: Search, steps: Sequence[Step]) -> str:
     return f"{text}; capacity {known.status}"
 
 
-def _client_is_the_limit(steps: Sequence[Step]) -> bool:
-    return len(steps) >= 2 and not steps[-1].valid and not steps[-2].valid
+def _client_is_the_limit(steps: Sequence[Step]) -> str | None:
+    if len(steps) < 2 or steps[-1].valid or steps[-2].valid:
+        return None
+    return "the client, not the server, was the limit of two steps in a row"

@@ -4,6 +4,7 @@ Baseline and bracket tell roughly where the crossing lies; then every step is a 
 close to where it is now believed to be; a step beyond it shows the plateau, and a soak may confirm.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ BRACKET_FACTOR = 1.6
 BRACKET_MISSED = 3.0
 """A bracket ends above so many times the share that the SLO allows."""
 DOWNWARD_STEPS = 5
+UPWARD_STEPS = 15
+"""A thousand times the start."""
 AROUND = (0.96, 1.04)
 """Steps are spread a little around the estimate, or its slope could not be known."""
 OVERLOAD = 1.2
@@ -40,11 +43,13 @@ class Search:
 
 
 def next_step(search: Search, done: Sequence[Step], *, enough: bool = False) -> StepPlan | None:
-    """None when all is done. `enough`: no time is left for more than the confirmation."""
-    if search.rates_rps:
-        left = search.rates_rps[len(done) :]
-        return _plan(search, "ladder", left[0]) if left and not enough else None
-    for phase in (_soak,) if enough else (_bracket, _baseline, _saturate, _sample, _soak):
+    """None when all is done. `enough`: no time is left for more than the confirmation.
+
+    An invalid step says nothing of the server: it is planned again.
+    """
+    done = [step for step in done if step.valid]
+    searching = [_ladder] if search.rates_rps else [_bracket, _baseline, _saturate, _sample]
+    for phase in [_soak] if enough else [*searching, _soak]:
         plan = phase(search, done)
         if plan is not None:
             return plan
@@ -58,10 +63,19 @@ def estimate(search: Search, done: Sequence[Step]) -> Crossing:
 
 
 def is_over(search: Search, step: Step) -> bool:
-    allowed = 1 - search.slo.quantile
     share = step.missed(search.slo.threshold_s)
-    misses = share.requests > 0 and share.share > BRACKET_MISSED * allowed
+    misses = share.requests > 0 and share.missed >= missed_when_over(search, share.requests)
     return misses or step.stability == "unstable"
+
+
+def missed_when_over(search: Search, requests: int) -> int:
+    """The fewest misses among so many requests that put a step over."""
+    return math.floor(BRACKET_MISSED * (1 - search.slo.quantile) * requests + 1e-9) + 1
+
+
+def _ladder(search: Search, done: Sequence[Step]) -> StepPlan | None:
+    left_rps = search.rates_rps[len(_of(done, "ladder")) :]
+    return _plan(search, "ladder", left_rps[0]) if left_rps else None
 
 
 def _bracket(search: Search, done: Sequence[Step]) -> StepPlan | None:
@@ -74,9 +88,15 @@ def _bracket(search: Search, done: Sequence[Step]) -> StepPlan | None:
             return None
         lowest_rps = min(step.plan.rate_rps for step in tried)
         return _plan(search, "bracket", lowest_rps / BRACKET_FACTOR**2)
-    if any(is_over(search, step) for step in tried):
+    if _brackets(search, done) or len(tried) >= UPWARD_STEPS:
         return None
     return _plan(search, "bracket", tried[-1].plan.rate_rps * BRACKET_FACTOR)
+
+
+def _brackets(search: Search, done: Sequence[Step]) -> bool:
+    """One step was over, and one was not: there is a crossing to look for."""
+    over = [is_over(search, step) for step in _of(done, "bracket")]
+    return any(over) and not all(over)
 
 
 def _baseline(search: Search, done: Sequence[Step]) -> StepPlan | None:
@@ -91,7 +111,7 @@ def _baseline(search: Search, done: Sequence[Step]) -> StepPlan | None:
 def _sample(search: Search, done: Sequence[Step]) -> StepPlan | None:
     """Two steps around the capacity, then one where the latency turns up, and so on."""
     count = len(_of(done, "sample"))
-    if count >= search.samples:
+    if count >= search.samples or not _brackets(search, done):
         return None
     turn, place = divmod(count, len(AROUND) + 1)
     around = AROUND[place] if place < len(AROUND) else 1.0
@@ -114,7 +134,7 @@ def _turn_up(search: Search, done: Sequence[Step]) -> Crossing:
 
 def _saturate(search: Search, done: Sequence[Step]) -> StepPlan | None:
     """Until two steps were overloaded for certain, each try well beyond the last."""
-    overloaded = sum(step.stability == "unstable" for step in done)
+    overloaded = sum(step.overloaded for step in done)
     found = estimate(search, done)
     tries = len(_of(done, "saturation"))
     if overloaded >= SATURATION_STEPS or tries >= SATURATION_TRIES or not found.rate_rps:

@@ -14,6 +14,8 @@ MANIFEST_SCHEMA = "loadkit.run/v1"
 
 RunState = Literal["running", "finished", "stopped", "failed"]
 """`running` in a run that nobody ended means that the command was killed."""
+STOPPED_EARLY = "stopped early"
+"""`ended_why` of a run that a stop rule ended begins with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,14 @@ from loadkit.drive.launch import last_words, port_taken
 from loadkit.errors import InputError, LoadkitError, RunError
 from loadkit.records import SCHEDULE_SCHEMA, RunDir, schedule_rows, to_table, write_table
 from loadkit.replay.finish import complete
+from loadkit.replay.hopeless import StopRule
 from loadkit.replay.options import ReplayOptions
 from loadkit.replay.prepare import Prepared, prepare
 from loadkit.replay.recorder import Recorder
 from loadkit.replay.session import Ending, Session
 from loadkit.report import write_report
 
-__all__ = ["ReplayOptions", "replay"]
+__all__ = ["ReplayOptions", "StopRule", "replay"]
 
 Say = Callable[[str], None]
 

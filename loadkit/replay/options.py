@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from loadkit.model import Slo, Target
+from loadkit.replay.hopeless import StopRule
 from loadkit.schedule import Transforms
 
 
@@ -30,5 +31,7 @@ class ReplayOptions:
     """Port of Locust's web interface on loopback; 0 = none."""
     attached: bool = False
     """The driver is the Locust process at our standard streams, not one that we start."""
+    stop_rule: StopRule | None = None
+    """None = to the end, whatever comes."""
     command: Sequence[str] = ()
     """The command line as typed, for the manifest."""

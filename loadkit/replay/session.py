@@ -12,7 +12,8 @@ from loadkit.engines import ENGINES
 from loadkit.errors import LoadkitError, RunError, TargetError
 from loadkit.observe.alive import why_silent
 from loadkit.observe.scrape import Scraper
-from loadkit.records import Manifest, RunDir
+from loadkit.records import STOPPED_EARLY, Manifest, RunDir
+from loadkit.replay.hopeless import Misses
 from loadkit.replay.options import ReplayOptions
 from loadkit.replay.prepare import Prepared
 from loadkit.replay.progress import Progress
@@ -39,6 +40,7 @@ class Session:
         self._run = run
         self._recorder = recorder
         self._progress = Progress(recorder, prepared.schedule.duration_s)
+        self._misses = Misses(options.stop_rule) if options.stop_rule else None
         self._ending: Ending | None = None
         self._scrape_end = asyncio.Event()
         self.manifest: Manifest = prepared.manifest
@@ -73,6 +75,8 @@ class Session:
                 return
             else:
                 self._recorder.take(frame)
+                if self._misses and frame["type"] == "rows":
+                    self._misses.take(frame["rows"])
                 if frame.get("fatal"):
                     self._end("failed", frame["what"])
         words = last_words(self._run.work_dir)
@@ -113,6 +117,10 @@ class Session:
                 self._recorder.close_parts()
             except RunError as error:
                 self._end("failed", error.message, error)
+                await driver.stop()
+                return
+            if self._misses and (why := self._misses.why_stop):
+                self._end("stopped", f"{STOPPED_EARLY}: {why}")
                 await driver.stop()
                 return
 

@@ -23,6 +23,8 @@ def knee_json(result: KneeResult) -> dict[str, Any]:
         "saturation": _estimate(findings.saturation),
         "baseline_p99_s": base and {"value": base.p99_s, "low": base.low_s, "high": base.high_s},
         "soak": soak and soak[1],
+        "alone": result.alone and knee_json(result.alone),
+        "sharing": result.sharing and asdict(result.sharing),
         "ended_why": result.ended_why,
         "steps": [
             _step(step, findings, run) for step, run in zip(result.steps, result.runs, strict=True)
@@ -54,6 +56,7 @@ def _step(step: Step, findings: Findings, run: str) -> dict[str, Any]:
         "rejected": step.rejected,
         "preemptions": step.preemptions,
         "stability": step.stability,
+        "overloaded": step.overloaded,
         "use": asdict(step.use),
         "valid": step.valid,
     }

@@ -110,7 +110,7 @@ def saturation(steps: Sequence[Step]) -> Estimate:
 
     Student's t over those steps; of a single one, from its own halves nothing is claimed: no interval.
     """
-    rates = np.array([step.completed_rps for step in steps if step.stability == "unstable"])
+    rates = np.array([step.completed_rps for step in steps if step.overloaded])
     if not len(rates):
         return Estimate("not reached: no step was overloaded for certain")
     mean = float(rates.mean())

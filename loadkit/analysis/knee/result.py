@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from loadkit.analysis.knee.findings import Findings, find
+from loadkit.analysis.knee.sharing import Sharing, sharing
 from loadkit.analysis.knee.steps import Step, StepPlan, read_step
 from loadkit.errors import RunError
 from loadkit.model import Slo
@@ -14,6 +15,8 @@ from loadkit.records import Manifest, RunDir
 
 KNEE_FILE = "knee.json"
 KNEE_SCHEMA = "loadkit.knee/v1"
+ALONE = "alone"
+"""Folder, inside that of a search, of the search of the same lanes without the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,12 @@ class KneeResult:
     """From all steps but the soak."""
     ended_why: str | None
     """None = it has not ended."""
+    alone: "KneeResult | None" = None
+    """The same lanes without the others, where that was searched too."""
+
+    @property
+    def sharing(self) -> Sharing | None:
+        return None if self.alone is None else sharing(self.findings, self.alone.findings)
 
     @property
     def soak(self) -> tuple[Step, Literal["CONFIRMED", "NOT CONFIRMED"]] | None:
@@ -50,7 +59,7 @@ def read_result(folder: Path) -> KneeResult:
     for one in told["steps"]:
         run = RunDir(folder / one["run"])
         plan = StepPlan(**{name: one[name] for name in StepPlan.__dataclass_fields__})
-        steps.append(read_step(run, plan, slo))
+        steps.append(read_step(run, plan, slo, told["asked"]["scaled"]))
         manifests.append(run.manifest())
     searched = [step for step in steps if step.plan.role != "soak"]
     return KneeResult(
@@ -62,6 +71,7 @@ def read_result(folder: Path) -> KneeResult:
         manifests=tuple(manifests),
         findings=find(searched, slo),
         ended_why=told.get("ended_why"),
+        alone=read_result(folder / ALONE) if (folder / ALONE / KNEE_FILE).exists() else None,
     )
 
 

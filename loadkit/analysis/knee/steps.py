@@ -1,5 +1,6 @@
 """One step of a search: a normal run at one rate, whose first seconds only fill the server."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,7 @@ from loadkit.analysis.facts import Facts
 from loadkit.analysis.knee.crossing import StepShare
 from loadkit.analysis.knee.stability import Stability, stability
 from loadkit.analysis.metrics import METRICS
+from loadkit.errors import RunError
 from loadkit.model import ServerMetric, Slo
 from loadkit.records import RunDir
 
@@ -49,16 +51,22 @@ class Use:
 class Step:
     plan: StepPlan
     latency_s: Floats
-    """The SLO's metric of every request that arrived in the measured time; infinite without an answer."""
+    """The SLO's metric of the requests that arrived in the measured time; infinite without an answer.
+
+    A request that has no such number (TPOT of a single token) is not in it.
+    """
     queue_wait_s: Floats
     """The same of queue wait, where the engine tells it."""
     tpot_s: Floats
     e2e_s: Floats
     completed_rps: float
-    """Answers that ended in the measured time / its length."""
+    """Answers of the scaled lanes that ended in the measured time / its length."""
     rejected: int
     preemptions: int | None
     stability: Stability
+    """Of the queue of the SLO's lane."""
+    overloaded: bool
+    """The queue of the scaled lanes together is unstable; one of them may be spared by the policy."""
     use: Use
     valid: bool
 
@@ -71,50 +79,71 @@ class Step:
         return StepShare(self.plan.rate_rps, len(self.queue_wait_s), late)
 
 
-def read_step(run: RunDir, plan: StepPlan, slo: Slo) -> Step:
-    """Requests of the SLO's lane by their arrival, all followed to their end. Raises RunError."""
+def read_step(run: RunDir, plan: StepPlan, slo: Slo, scaled: Sequence[str] = ()) -> Step:
+    """Requests of the SLO's lane by their arrival, all followed to their end.
+
+    Rates and queue are those of the `scaled` lanes, none = all. Raises RunError, also where the run
+    cannot tell the SLO's metric.
+    """
     facts = run_facts.load(run)
     start_s, end_s = plan.warm_s, plan.warm_s + plan.measure_s
     offered = facts.offered
-    lane = offered[offered["lane"] == slo.lane]
-    cohort = lane[lane["scheduled_s"].between(start_s, end_s, inclusive="left")]
-    answered = (cohort["status"] == "ok").to_numpy(bool)
-    finished = (lane["status"] == "ok") & lane["finished_s"].between(start_s, end_s)
-    queue_wait_s = _values(cohort, "queue_wait", answered)
+    due = offered[offered["lane"] == slo.lane]
+    cohort = due[due["scheduled_s"].between(start_s, end_s, inclusive="left")]
+    load = offered[offered["lane"].isin(scaled)] if scaled else offered
+    finished = (load["status"] == "ok") & load["finished_s"].between(start_s, end_s)
     known = cohort["preemptions"].dropna()
-    rate_rps = len(cohort) / plan.measure_s
     return Step(
         plan=plan,
-        latency_s=_values(cohort, slo.metric, answered),
-        queue_wait_s=queue_wait_s if np.isfinite(queue_wait_s).any() else np.empty(0),
-        tpot_s=METRICS["tpot"].of(cohort[answered]).dropna().to_numpy(float),
-        e2e_s=_values(cohort, "e2e", answered),
+        latency_s=_told(cohort, slo),
+        queue_wait_s=_values(cohort, "queue_wait"),
+        tpot_s=METRICS["tpot"].of(cohort[cohort["status"] == "ok"]).dropna().to_numpy(float),
+        e2e_s=_values(cohort, "e2e"),
         completed_rps=float(finished.sum()) / plan.measure_s,
         rejected=int((cohort["status"] == "rejected").sum()),
         preemptions=int(known.sum()) if len(known) else None,
-        stability=stability(_without_token(lane, start_s, end_s), rate_rps),
+        stability=_stability(due, plan),
+        overloaded=_stability(load, plan) == "unstable",
         use=_use(facts, start_s, end_s),
         valid=(facts.manifest.validity or {}).get("valid") is not False,
     )
 
 
-def _values(cohort: pd.DataFrame, metric: str, answered: NDArray[np.bool_]) -> Floats:
-    """Infinite where there is no answer or no value: such a request met nothing."""
+def _told(cohort: pd.DataFrame, slo: Slo) -> Floats:
+    """Raises RunError where requests were answered, but none of them has the SLO's metric."""
+    values_s = _values(cohort, slo.metric)
+    if not len(values_s) and len(cohort):
+        hint = "choose a metric that it tells: `loadkit report` of the first step shows which"
+        raise RunError(f"the target does not tell {slo.metric} of lane {slo.lane!r}", hint=hint)
+    return values_s
+
+
+def _values(cohort: pd.DataFrame, metric: str) -> Floats:
+    """Infinite without an answer; empty where no answer tells it.
+
+    An answer cut by the early end of its run counts with what it had shown by then.
+    """
     values = METRICS[metric].of(cohort).to_numpy(float)
-    found: Floats = np.where(answered & ~np.isnan(values), values, np.inf)
+    answered = (cohort["status"] == "ok").to_numpy(bool)
+    cut = (cohort["status"] == "cancelled").to_numpy(bool)
+    told = (answered | cut) & ~np.isnan(values)
+    if answered.any() and not told.any():
+        return np.empty(0)
+    found: Floats = np.where(told, values, np.inf)[told | ~answered]
     return found
 
 
-def _without_token(lane: pd.DataFrame, start_s: float, end_s: float) -> list[float]:
-    """Requests that were due and had no first token yet, once a second."""
+def _stability(load: pd.DataFrame, plan: StepPlan) -> Stability:
+    """From the requests that were due and had no first token yet, once a second."""
+    start_s, end_s = plan.warm_s, plan.warm_s + plan.measure_s
+    rate_rps = int(load["scheduled_s"].between(start_s, end_s).sum()) / plan.measure_s
     grid_s = np.arange(start_s, end_s + 0.5)
-    due_s = np.sort(lane["scheduled_s"].to_numpy(float))
-    served_s = lane["first_token_s"].fillna(lane["finished_s"]).fillna(np.inf).to_numpy(float)
+    due_s = np.sort(load["scheduled_s"].to_numpy(float))
+    served_s = load["first_token_s"].fillna(load["finished_s"]).fillna(np.inf).to_numpy(float)
     waiting = np.searchsorted(due_s, grid_s, "right") - np.searchsorted(
         np.sort(served_s), grid_s, "right"
     )
-    counts: list[float] = waiting.astype(float).tolist()
-    return counts
+    return stability(waiting.astype(float).tolist(), rate_rps)
 
 
 def _use(facts: Facts, start_s: float, end_s: float) -> Use:
