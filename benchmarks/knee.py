@@ -217,6 +217,8 @@ def measured(server: Server, plan: StepPlan, rng: Rng) -> Step:
         stability=steady,
         overloaded=steady == "unstable",
         use=Use(),
+        in_system=None,
+        littles_law=None,
         valid=True,
     )
 

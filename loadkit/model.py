@@ -191,6 +191,8 @@ class ServerMetric(StrEnum):
     STEP_TOKENS_SUM = "step_tokens_sum"
     STEP_TOKENS_COUNT = "step_tokens_count"
     MAX_NUM_SEQS = "max_num_seqs"
+    MAX_NUM_BATCHED_TOKENS = "max_num_batched_tokens"
+    """The token budget of a step."""
     KV_BLOCKS = "kv_blocks"
     KV_BLOCK_TOKENS = "kv_block_tokens"
     CLOCK_LATENESS_S = "clock_lateness_s"

@@ -53,6 +53,11 @@ class Exposition:
         yield self._gauge("vllm:num_requests_waiting", "Waiting", len(scheduler.waiting))
         yield self._gauge("vllm:kv_cache_usage_perc", "KV blocks in use, 0..1", used)
         yield self._gauge("loadkit:max_num_seqs", "Slots", limits.max_num_seqs)
+        yield self._gauge(
+            "loadkit:max_num_batched_tokens",
+            "Token budget of a step",
+            limits.max_num_batched_tokens,
+        )
         yield self._cache_config()
         yield GaugeMetricFamily(
             "process_start_time_seconds", "Unix time", value=self._metrics.started_unix_s

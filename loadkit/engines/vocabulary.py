@@ -142,6 +142,7 @@ _EMULATOR: Vocabulary = {
     M.RECOMPUTED_TOKENS_TOTAL: _counter("loadkit_recomputed_tokens"),
     M.ABORTS_TOTAL: _counter("loadkit_aborts"),
     M.MAX_NUM_SEQS: _any("loadkit_max_num_seqs"),
+    M.MAX_NUM_BATCHED_TOKENS: _any("loadkit_max_num_batched_tokens"),
     M.CLOCK_LATENESS_S: _any("loadkit_clock_lateness_seconds"),
     M.CLOCK_LATENESS_MAX_S: _any("loadkit_clock_lateness_max_seconds"),
 }

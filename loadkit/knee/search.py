@@ -19,12 +19,13 @@ BRACKET_MISSED = 3.0
 DOWNWARD_STEPS = 5
 UPWARD_STEPS = 15
 """A thousand times the start."""
-AROUND = (0.96, 1.04)
-"""Steps are spread a little around the estimate, or its slope could not be known."""
+AROUND = (0.97, 1.06)
+"""Steps are spread a little around the estimate, or its slope could not be known; more above than below,
+where more steps have misses to tell of."""
 OVERLOAD = 1.2
 OVERLOAD_FACTOR = 1.35
-SATURATION_STEPS = 2
-SATURATION_TRIES = 4
+SATURATION_STEPS = 3
+SATURATION_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def _sample(search: Search, done: Sequence[Step]) -> StepPlan | None:
     count = len(_of(done, "sample"))
     if count >= search.samples or not _brackets(search, done):
         return None
-    turn, place = divmod(count, len(AROUND) + 1)
+    place = count % (len(AROUND) + 1)
     around = AROUND[place] if place < len(AROUND) else 1.0
     found = estimate(search, done) if place < len(AROUND) else _turn_up(search, done)
     rate_rps = found.rate_rps or found.low_rps or found.high_rps
@@ -121,7 +122,7 @@ def _sample(search: Search, done: Sequence[Step]) -> StepPlan | None:
         return None
     tried_rps = [step.plan.rate_rps for step in done]
     rate_rps = min(max(rate_rps, min(tried_rps) / 2), 1.3 * max(tried_rps))
-    return _plan(search, "sample", rate_rps * (around if turn % 2 == 0 else 2 - around))
+    return _plan(search, "sample", rate_rps * around)
 
 
 def _turn_up(search: Search, done: Sequence[Step]) -> Crossing:
@@ -133,13 +134,14 @@ def _turn_up(search: Search, done: Sequence[Step]) -> Crossing:
 
 
 def _saturate(search: Search, done: Sequence[Step]) -> StepPlan | None:
-    """Until two steps were overloaded for certain, each try well beyond the last."""
-    overloaded = sum(step.overloaded for step in done)
+    """Until three steps were overloaded for certain; a try that was not is followed by one well beyond."""
     found = estimate(search, done)
-    tries = len(_of(done, "saturation"))
-    if overloaded >= SATURATION_STEPS or tries >= SATURATION_TRIES or not found.rate_rps:
+    tries = _of(done, "saturation")
+    overloaded = sum(step.overloaded for step in done)
+    if overloaded >= SATURATION_STEPS or len(tries) >= SATURATION_TRIES or not found.rate_rps:
         return None
-    return _plan(search, "saturation", found.rate_rps * OVERLOAD * OVERLOAD_FACTOR**tries)
+    too_weak = sum(not step.overloaded for step in tries)
+    return _plan(search, "saturation", found.rate_rps * OVERLOAD * OVERLOAD_FACTOR**too_weak)
 
 
 def _soak(search: Search, done: Sequence[Step]) -> StepPlan | None:

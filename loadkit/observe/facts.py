@@ -30,7 +30,7 @@ async def _vllm(ask: Ask) -> Facts:
     config = at(await ask("/server_info?config_format=json"), "vllm_config", "scheduler_config")
     return Facts(
         version=_text(at(await ask("/version"), "version")),
-        capacity=_slots(at(config, "max_num_seqs")),
+        capacity=_slots(at(config, "max_num_seqs")) | _budget(at(config, "max_num_batched_tokens")),
         policy=_text(at(config, "policy")),
     )
 
@@ -92,3 +92,8 @@ def _count(value: object) -> int | None:
 def _slots(value: object) -> dict[str, float]:
     count = _count(value)
     return {"max_num_seqs": float(count)} if count else {}
+
+
+def _budget(value: object) -> dict[str, float]:
+    count = _count(value)
+    return {"max_num_batched_tokens": float(count)} if count else {}

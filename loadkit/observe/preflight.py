@@ -50,7 +50,7 @@ class TargetInfo:
     model: str
     max_model_len: int | None
     capacity: Mapping[str, float]
-    """`max_num_seqs`, `kv_blocks`, `kv_block_tokens`, as far as known."""
+    """`max_num_seqs`, `max_num_batched_tokens`, `kv_blocks`, `kv_block_tokens`, as far as known."""
     metrics: tuple[str, ...]
     """Canonical names that it exposes now."""
     policy: str | None = None
@@ -212,12 +212,12 @@ def _info(
 
 
 def _capacity(samples: list[Any]) -> dict[str, float]:
-    """Slots and blocks add up over data-parallel engines; the size of a block does not."""
+    """Slots and blocks add up over data-parallel engines; the sizes of a block and a step do not."""
     capacity: dict[str, float] = {}
     for sample in samples:
         if sample.name in (ServerMetric.MAX_NUM_SEQS, ServerMetric.KV_BLOCKS):
             capacity[sample.name] = capacity.get(sample.name, 0.0) + sample.value
-        elif sample.name == ServerMetric.KV_BLOCK_TOKENS:
+        elif sample.name in (ServerMetric.KV_BLOCK_TOKENS, ServerMetric.MAX_NUM_BATCHED_TOKENS):
             capacity[sample.name] = sample.value
     return capacity
 

@@ -167,14 +167,20 @@ def token_samples(result: TokenResult) -> Iterator[MetricSample]:
     """The engine's state about once a second, what runs by lane, and its size."""
     limits = result.model.limits
     for name, value in (
-        (ServerMetric.MAX_NUM_SEQS, limits.max_num_seqs),
+        (ServerMetric.MAX_NUM_SEQS, float(limits.max_num_seqs)),
+        (ServerMetric.MAX_NUM_BATCHED_TOKENS, limits.max_num_batched_tokens),
         (ServerMetric.KV_BLOCKS, limits.kv_blocks),
         (ServerMetric.KV_BLOCK_TOKENS, limits.block_tokens),
     ):
         yield MetricSample(0.0, _TARGET, _ENGINE, name, "{}", float(value))
-    for t_s, running, waiting, kv in result.samples:
+    for t_s, running, waiting, kv, steps, step_tokens in result.samples:
         for lane, count in running.items():
             labels = json.dumps({"lane": lane})
             yield MetricSample(t_s, _TARGET, _ENGINE, ServerMetric.REQUESTS_RUNNING, labels, count)
-        yield MetricSample(t_s, _TARGET, _ENGINE, ServerMetric.REQUESTS_WAITING, "{}", waiting)
-        yield MetricSample(t_s, _TARGET, _ENGINE, ServerMetric.KV_USAGE_RATIO, "{}", kv)
+        for name, value in (
+            (ServerMetric.REQUESTS_WAITING, waiting),
+            (ServerMetric.KV_USAGE_RATIO, kv),
+            (ServerMetric.STEP_TOKENS_SUM, step_tokens),
+            (ServerMetric.STEP_TOKENS_COUNT, steps),
+        ):
+            yield MetricSample(t_s, _TARGET, _ENGINE, name, "{}", float(value))

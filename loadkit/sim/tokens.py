@@ -27,6 +27,10 @@ class EngineSample(NamedTuple):
     waiting: int
     kv_usage: float
     """Share of the KV blocks in use."""
+    steps: int
+    """So far."""
+    step_tokens: int
+    """Computed in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ class _Run:
         self._served: list[Served] = []
         self._now_s = self._busy_slot_s = 0.0
         self._steps = self._steps_with_preemption = self._preemptions = 0
+        self._step_tokens = 0
         self._samples: list[EngineSample] = []
         self._lanes = dict.fromkeys((send.lane for send in sends), 0)
 
@@ -108,6 +113,7 @@ class _Run:
             if step is None and not self._due:
                 return
             end_s = self._now_s + cost(step) if step else self._due[0][0]
+            tokens = step.num_tokens if step else 0
             if end_s >= horizon_s:
                 self._pass(horizon_s)
                 return
@@ -116,6 +122,7 @@ class _Run:
             if step:
                 scheduler.finish_step(step, end_s)
                 self._steps += 1
+                self._step_tokens += tokens
                 self._tell()
 
     def _pass(self, to_s: float) -> None:
@@ -125,7 +132,8 @@ class _Run:
         if not self._samples or to_s - self._samples[-1][0] >= 1.0:
             used = scheduler.blocks.used_blocks / scheduler.blocks.num_blocks
             running = self._lanes | Counter(seq.lane for seq in scheduler.running)
-            self._samples.append(EngineSample(to_s, running, len(scheduler.waiting), used))
+            counts = (len(scheduler.waiting), used, self._steps, self._step_tokens)
+            self._samples.append(EngineSample(to_s, running, *counts))
 
     def _arrive(self, until_s: float) -> None:
         """Offer what is due by then, each at its own instant."""

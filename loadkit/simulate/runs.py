@@ -156,7 +156,11 @@ def _engine(options: SimOptions) -> dict[str, Any]:
     limits = options.limits
     return {
         "level": "token",
-        "capacity": {"max_num_seqs": limits.max_num_seqs, "kv_blocks": limits.kv_blocks},
+        "capacity": {
+            "max_num_seqs": limits.max_num_seqs,
+            "max_num_batched_tokens": limits.max_num_batched_tokens,
+            "kv_blocks": limits.kv_blocks,
+        },
         "profile": options.profile,
         "limits": asdict(limits),
         "cost": asdict(options.cost),

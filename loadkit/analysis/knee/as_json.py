@@ -3,8 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
+from loadkit.analysis.knee.curve import load_curve
 from loadkit.analysis.knee.findings import Estimate, Findings
 from loadkit.analysis.knee.result import KneeResult
 from loadkit.analysis.knee.steps import Step
@@ -44,27 +43,24 @@ def _estimate(found: Estimate) -> dict[str, Any]:
 
 
 def _step(step: Step, findings: Findings, run: str) -> dict[str, Any]:
-    share = step.missed(findings.slo.threshold_s)
+    point = load_curve([step], findings)[0]
     return {
         "run": run,
         **asdict(step.plan),
-        "requests": share.requests,
-        "missed": share.missed,
-        "p50_s": _quantile(step, 0.5),
-        "p99_s": _quantile(step, 0.99),
+        "utilisation": point.utilisation,
+        "requests": point.requests,
+        "missed": point.missed,
+        "latency": asdict(point.latency),
+        "tpot": asdict(point.tpot),
+        "queue_wait": asdict(point.queue_wait),
         "completed_rps": step.completed_rps,
+        "goodput_rps": point.goodput_rps,
         "rejected": step.rejected,
         "preemptions": step.preemptions,
         "stability": step.stability,
         "overloaded": step.overloaded,
         "use": asdict(step.use),
+        "in_system": step.in_system,
+        "littles_law": step.littles_law,
         "valid": step.valid,
     }
-
-
-def _quantile(step: Step, share: float) -> float | None:
-    """None where the quantile lies among requests without an answer."""
-    if not len(step.latency_s):
-        return None
-    value = float(np.quantile(step.latency_s, share, method="higher"))
-    return value if np.isfinite(value) else None

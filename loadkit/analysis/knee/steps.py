@@ -68,6 +68,11 @@ class Step:
     overloaded: bool
     """The queue of the scaled lanes together is unstable; one of them may be spared by the policy."""
     use: Use
+    in_system: float | None
+    """Requests running or waiting, as the server tells, on average over the measured time."""
+    littles_law: float | None
+    """The same by L = arrival rate x mean time in the system, from all that arrived then; None where one
+    of them has no end."""
     valid: bool
 
     def missed(self, threshold_s: float) -> StepShare:
@@ -105,6 +110,8 @@ def read_step(run: RunDir, plan: StepPlan, slo: Slo, scaled: Sequence[str] = ())
         stability=_stability(due, plan),
         overloaded=_stability(load, plan) == "unstable",
         use=_use(facts, start_s, end_s),
+        in_system=_in_system(facts.server, start_s, end_s),
+        littles_law=_littles_law(offered, start_s, end_s),
         valid=(facts.manifest.validity or {}).get("valid") is not False,
     )
 
@@ -146,15 +153,39 @@ def _stability(load: pd.DataFrame, plan: StepPlan) -> Stability:
     return stability(waiting.astype(float).tolist(), rate_rps)
 
 
+def _in_system(server: pd.DataFrame, start_s: float, end_s: float) -> float | None:
+    running = _mean(server, ServerMetric.REQUESTS_RUNNING, start_s, end_s)
+    waiting = _mean(server, ServerMetric.REQUESTS_WAITING, start_s, end_s)
+    return None if running is None or waiting is None else running + waiting
+
+
+def _littles_law(offered: pd.DataFrame, start_s: float, end_s: float) -> float | None:
+    came = offered[offered["scheduled_s"].between(start_s, end_s, inclusive="left")]
+    if came.empty or came["finished_s"].isna().any():
+        return None
+    return float((came["finished_s"] - came["scheduled_s"]).sum()) / (end_s - start_s)
+
+
 def _use(facts: Facts, start_s: float, end_s: float) -> Use:
     server = facts.server
     capacity = facts.manifest.target.get("capacity") or {}
     slots = capacity.get("max_num_seqs") or _last(server, ServerMetric.MAX_NUM_SEQS)
+    budget = capacity.get("max_num_batched_tokens")
     running = _mean(server, ServerMetric.REQUESTS_RUNNING, start_s, end_s)
+    step_tokens = _mean_step_tokens(server, start_s, end_s)
     return Use(
         slots=running / slots if slots and running is not None else None,
         kv=_mean(server, ServerMetric.KV_USAGE_RATIO, start_s, end_s),
+        token_budget=step_tokens / budget if budget and step_tokens is not None else None,
     )
+
+
+def _mean_step_tokens(server: pd.DataFrame, start_s: float, end_s: float) -> float | None:
+    """Tokens that a step computed, on average over the steps of the window."""
+    window = server[server["t_s"].between(start_s, end_s)]
+    tokens = samples.increase(window, ServerMetric.STEP_TOKENS_SUM)
+    steps = samples.increase(window, ServerMetric.STEP_TOKENS_COUNT)
+    return tokens / steps if tokens is not None and steps else None
 
 
 def _mean(server: pd.DataFrame, name: ServerMetric, start_s: float, end_s: float) -> float | None:
