@@ -39,7 +39,7 @@ SERVICE_S = 1.6487
 PREFILL_S, PREFILL_SIGMA = 0.15, 0.3
 """First token = wait + a lognormal prefill."""
 SEARCHES = 40
-SAMPLES = 12
+SAMPLES = 13
 """As `loadkit knee` takes where nothing is said: about 16 with the bracket, then baseline and saturation."""
 LONG_REQUESTS = 4_000_000
 

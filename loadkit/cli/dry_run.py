@@ -28,7 +28,7 @@ def describe_plan(planned: Schedule) -> str:
         lines.append(f"{lane:<{width}}  {bars}  {count:,} requests, up to {rates.max():.2f}/s")
     lines.append(f"{'':<{width}}  0 s{_time(edges[-1]):>{len(edges) - 4}}")
     lines.append(f"{'':<{width}}  each mark is {_time(edges[1])}")
-    lines += [f"not sent: {n:,} × {why}" for why, n in totals["dropped"].items()]  # noqa: RUF001
+    lines += [f"not sent: {n:,} × {why}" for why, n in totals["dropped"].items()]
     lines += [f"note: {n:,} {what}" for what, n in totals["notes"].items()]
     return "\n".join([*lines, "dry run: nothing was sent"])
 

@@ -10,7 +10,6 @@ import typer
 
 from loadkit import units
 from loadkit.cli.arguments import base_url, headers, one_of, positive_s, recorded_command, say
-from loadkit.cli.output import print_json
 from loadkit.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
     ] = "60s",
     samples: Annotated[
         int, typer.Option(min=3, help="Steps close to the crossing.", rich_help_panel=_SEARCH)
-    ] = 12,
+    ] = 13,
     budget: Annotated[
         str | None,
         typer.Option(
@@ -170,12 +169,14 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
         --slo interactive:ttft:p99:500ms --budget 30m -o runs/knee
       loadkit knee day.parquet --target sim:h100-8b --slo interactive:ttft:p99:500ms -o runs/knee
 
-    Exit codes: 0 found, 1 not found within the loads tried, 2 bad usage or input, 3 the client was the
-    limit, 4 target unreachable.
+    The report is in OUTPUT/report; `loadkit report OUTPUT` makes it again.
+
+    Exit codes: 0 found (and, with --soak, confirmed), 1 not found within the loads tried or not
+    confirmed, 2 bad usage or input, 3 the client was the limit, 4 target unreachable.
     """
-    from loadkit.analysis.knee.as_json import knee_json
     from loadkit.cli.emulate import engine_limits, read_profile
     from loadkit.cli.knee_targets import context_tokens, live, simulated
+    from loadkit.cli.report import show_search
     from loadkit.knee import KneeOptions, Search, find_both, find_knee
     from loadkit.model import Target
 
@@ -243,8 +244,7 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
         budget_s=_budget_s(budget, search),
     )
     found = find_both(options, say) if and_alone else find_knee(options, say)
-    if as_json:
-        print_json(knee_json(found))
+    raise typer.Exit(show_search(found, as_json=as_json))
 
 
 def _start_rps(

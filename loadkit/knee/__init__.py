@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from loadkit.analysis.knee.cautions import CLIENT_LIMIT
 from loadkit.analysis.knee.result import (
     ALONE,
     KNEE_FILE,
@@ -293,4 +294,4 @@ def _line(search: Search, steps: Sequence[Step]) -> str:
 def _client_is_the_limit(steps: Sequence[Step]) -> str | None:
     if len(steps) < 2 or steps[-1].valid or steps[-2].valid:
         return None
-    return "the client, not the server, was the limit of two steps in a row"
+    return f"{CLIENT_LIMIT} of two steps in a row"

@@ -19,9 +19,8 @@ BRACKET_MISSED = 3.0
 DOWNWARD_STEPS = 5
 UPWARD_STEPS = 15
 """A thousand times the start."""
-AROUND = (0.97, 1.06)
-"""Steps are spread a little around the estimate, or its slope could not be known; more above than below,
-where more steps have misses to tell of."""
+AROUND = (0.96, 1.04)
+"""Steps are spread a little around the estimate, or its slope could not be known."""
 OVERLOAD = 1.2
 OVERLOAD_FACTOR = 1.35
 SATURATION_STEPS = 3
@@ -35,7 +34,7 @@ class Search:
     """Where the bracket begins: a load known or hoped to be easy."""
     warm_s: float = 20.0
     measure_s: float = 60.0
-    samples: int = 12
+    samples: int = 13
     """Steps close to where it crosses, after bracket, baseline and saturation."""
     rates_rps: tuple[float, ...] = ()
     """A fixed ladder instead of a search."""
@@ -114,7 +113,7 @@ def _sample(search: Search, done: Sequence[Step]) -> StepPlan | None:
     count = len(_of(done, "sample"))
     if count >= search.samples or not _brackets(search, done):
         return None
-    place = count % (len(AROUND) + 1)
+    turn, place = divmod(count, len(AROUND) + 1)
     around = AROUND[place] if place < len(AROUND) else 1.0
     found = estimate(search, done) if place < len(AROUND) else _turn_up(search, done)
     rate_rps = found.rate_rps or found.low_rps or found.high_rps
@@ -122,7 +121,7 @@ def _sample(search: Search, done: Sequence[Step]) -> StepPlan | None:
         return None
     tried_rps = [step.plan.rate_rps for step in done]
     rate_rps = min(max(rate_rps, min(tried_rps) / 2), 1.3 * max(tried_rps))
-    return _plan(search, "sample", rate_rps * around)
+    return _plan(search, "sample", rate_rps * (around if turn % 2 == 0 else 2 - around))
 
 
 def _turn_up(search: Search, done: Sequence[Step]) -> Crossing:

@@ -25,6 +25,7 @@ def knee_json(result: KneeResult) -> dict[str, Any]:
         "alone": result.alone and knee_json(result.alone),
         "sharing": result.sharing and asdict(result.sharing),
         "ended_why": result.ended_why,
+        "cautions": result.cautions,
         "steps": [
             _step(step, findings, run) for step, run in zip(result.steps, result.runs, strict=True)
         ],

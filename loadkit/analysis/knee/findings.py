@@ -1,5 +1,6 @@
 """What a search has found: three numbers under their own names, each with its interval and its horizon."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -114,19 +115,23 @@ def saturation(steps: Sequence[Step]) -> Estimate:
     if not len(rates):
         return Estimate("not reached: no step was overloaded for certain")
     mean = float(rates.mean())
-    if len(rates) == 1:
-        return Estimate("found", mean)
+    if len(rates) == 1 or not mean:
+        return Estimate("found", mean or None)
     half = float(student.ppf((1 + CONFIDENCE) / 2, len(rates) - 1) * rates.std(ddof=1))
     half /= np.sqrt(len(rates))
-    return Estimate("found", mean, mean - half, mean + half)
+    return Estimate("found", mean, max(mean - half, float(rates.min()) / 2), mean + half)
 
 
 def _estimate(found: Crossing, full: Estimate) -> Estimate:
+    """The utilisation's bounds: distances in the log of both rates, from different steps, add in squares."""
     estimate = Estimate(found.status, found.rate_rps, found.low_rps, found.high_rps)
     if not (estimate.rps and estimate.low_rps and estimate.high_rps and full.rps):
         return estimate
-    low, high = (
-        estimate.low_rps / (full.high_rps or full.rps),
-        estimate.high_rps / (full.low_rps or full.rps),
+    value = estimate.rps / full.rps
+    below = math.hypot(
+        math.log(estimate.rps / estimate.low_rps), math.log((full.high_rps or full.rps) / full.rps)
     )
-    return replace(estimate, utilisation=(estimate.rps / full.rps, low, high))
+    above = math.hypot(
+        math.log(estimate.high_rps / estimate.rps), math.log(full.rps / (full.low_rps or full.rps))
+    )
+    return replace(estimate, utilisation=(value, value * math.exp(-below), value * math.exp(above)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from loadkit.analysis.knee.cautions import CLIENT_LIMIT, cautions
 from loadkit.analysis.knee.findings import Findings, find
 from loadkit.analysis.knee.sharing import Sharing, sharing
 from loadkit.analysis.knee.steps import Step, StepPlan, read_step
@@ -35,6 +36,27 @@ class KneeResult:
     """None = it has not ended."""
     alone: "KneeResult | None" = None
     """The same lanes without the others, where that was searched too."""
+
+    @property
+    def nearest_to_capacity(self) -> Step | None:
+        """The valid step whose rate is closest to the capacity."""
+        rps = self.findings.capacity.rps
+        valid = [step for step in self.steps if step.valid]
+        if rps is None or not valid:
+            return None
+        return min(valid, key=lambda step: abs(step.plan.rate_rps - rps))
+
+    @property
+    def exit_code(self) -> int:
+        """0 = found and, where that was tried, confirmed; 3 = the client was the limit; 1 = else."""
+        if (self.ended_why or "").startswith(CLIENT_LIMIT):
+            return 3
+        confirmed = self.soak is None or self.soak[1] == "CONFIRMED"
+        return 0 if self.findings.capacity.rps is not None and confirmed else 1
+
+    @property
+    def cautions(self) -> list[str]:
+        return cautions(self)
 
     @property
     def sharing(self) -> Sharing | None:

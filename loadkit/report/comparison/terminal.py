@@ -6,10 +6,9 @@ from rich.text import Text
 
 from loadkit.analysis.comparison import Comparison
 from loadkit.report.comparison import tables, words
-from loadkit.report.tables import Table
+from loadkit.report.terminal_table import lines
 
 _TONES = {"valid": "bold green", "open": "bold yellow", "invalid": "bold red"}
-_MARK_STYLES = {"\u2713": "green", "\u2717": "red"}
 
 
 def terminal_comparison(comparison: Comparison, folder: Path | None = None) -> Text:
@@ -26,27 +25,8 @@ def terminal_comparison(comparison: Comparison, folder: Path | None = None) -> T
             Text.assemble((head.word, _TONES[head.tone]), f" {head.sentence}".rstrip()),
             *(Text(paragraph) for paragraph in paragraphs),
             *(Text(f"  ~ {text}") for text in comparison.cautions),
-            *(line for table in (settings, slos, *lanes, whole) if table for line in _lines(table)),
+            *(line for table in (settings, slos, *lanes, whole) if table for line in lines(table)),
             *([Text(f"\nthe same in all   {shared}")] if shared else []),
             *([Text(f"\nreport   {folder / 'index.html'}")] if folder else []),
         ]
     )
-
-
-def _lines(table: Table) -> list[Text]:
-    """Columns as wide as their widest cell: a terminal that is too narrow wraps, and nothing is lost."""
-    heads = tuple(name for name, _ in table.heads)
-    cells = [heads, *table.rows]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(heads))]
-    title = Text(f"\n{table.title}", "bold")
-    return [title, *(_line(table, row, widths, head=row is heads) for row in cells)]
-
-
-def _line(table: Table, row: tuple[str, ...], widths: list[int], *, head: bool) -> Text:
-    line = Text("  ")
-    for cell, width, (_, is_text) in zip(row, widths, table.heads, strict=True):
-        style = "dim" if head else _MARK_STYLES.get(cell[-1:], "")
-        line.append(f"{cell:<{width}}" if is_text else f"{cell:>{width}}", style)
-        line.append("  ")
-    line.rstrip()
-    return line
