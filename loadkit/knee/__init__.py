@@ -22,7 +22,7 @@ from loadkit.analysis.knee.result import (
 from loadkit.analysis.knee.steps import Step, StepPlan, read_step
 from loadkit.errors import InputError, RunError
 from loadkit.knee.search import Search, estimate, missed_when_over, next_step
-from loadkit.knee.segments import segment
+from loadkit.knee.segments import require_length, segment
 from loadkit.records import STOPPED_EARLY, RunDir
 from loadkit.trace import TraceTable, read_table, write
 
@@ -133,8 +133,9 @@ def _sendable(options: KneeOptions, say: Say) -> TraceTable:
     for lanes, flag in ((options.lanes, "--lane"), (options.scaled, "--scale-lane")):
         if lanes and searched not in lanes:
             raise InputError(f"the SLO's lane {searched!r} is not among those of {flag}")
-    kept = _of_lanes(table, options.lanes)
-    return _fitting(kept, options.max_model_len, say)
+    kept = _fitting(_of_lanes(table, options.lanes), options.max_model_len, say)
+    require_length(kept, options.search.warm_s + options.search.measure_s)
+    return kept
 
 
 def _of_lanes(table: TraceTable, lanes: Sequence[str]) -> TraceTable:

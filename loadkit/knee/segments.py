@@ -37,11 +37,6 @@ def segment(
     Their number varies as that of random arrivals does (Poisson): at one rate no two minutes are alike.
     Other lanes come as recorded, once. Raises InputError where the trace cannot give that.
     """
-    if trace.span_s < duration_s:
-        raise InputError(
-            f"the trace lasts {trace.span_s:.3g} s, a step of the search {duration_s:g} s",
-            hint="a longer trace, or a shorter --warm and --measure",
-        )
     mask = _of_lanes(trace, scaled)
     all_rows = np.arange(trace.rows)
     wanted = max(1, int(rng.poisson(rate_rps * duration_s)))
@@ -52,6 +47,15 @@ def segment(
     table = pa.concat_tables(tables).unify_dictionaries().sort_by("arrival_s")
     table = table.set_column(0, trace.table.schema.field(0), pa.array(np.arange(len(table))))
     return replace(trace, table=table)
+
+
+def require_length(trace: TraceTable, duration_s: float) -> None:
+    """Raises InputError where no window of this length fits."""
+    if trace.span_s < duration_s:
+        raise InputError(
+            f"the trace lasts {trace.span_s:.3g} s, a step of the search {duration_s:g} s",
+            hint="a longer trace, or a shorter --warm, --measure and --soak",
+        )
 
 
 def _of_lanes(trace: TraceTable, lanes: Sequence[str]) -> NDArray[np.bool_]:
