@@ -21,7 +21,7 @@ from loadkit.analysis.knee.result import (
 )
 from loadkit.analysis.knee.steps import Step, StepPlan, read_step
 from loadkit.errors import InputError, RunError
-from loadkit.knee.search import Search, estimate, missed_when_over, next_step
+from loadkit.knee.search import SAMPLE_WARMS, Search, estimate, missed_when_over, next_step
 from loadkit.knee.segments import require_length, segment
 from loadkit.records import STOPPED_EARLY, RunDir
 from loadkit.trace import TraceTable, read_table, write
@@ -36,6 +36,8 @@ May stop as soon as so many requests that were due after the warm-up have missed
 Say = Callable[[str], None]
 
 JUDGED_MIN_S = 1.0
+USUAL_OTHER_STEPS = 10
+"""Bracket, baseline and saturation of a search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,8 @@ def _sendable(options: KneeOptions, say: Say) -> TraceTable:
         if lanes and searched not in lanes:
             raise InputError(f"the SLO's lane {searched!r} is not among those of {flag}")
     kept = _fitting(_of_lanes(table, options.lanes), options.max_model_len, say)
-    require_length(kept, options.search.warm_s + options.search.measure_s)
+    search = options.search
+    require_length(kept, SAMPLE_WARMS * search.warm_s + search.measure_s)
     return kept
 
 
@@ -254,7 +257,8 @@ def _next(
     plan = next_step(search, steps)
     if plan is None:
         return "all steps are done"
-    kept_s = search.warm_s + search.soak_s if search.soak_s and plan.role != "soak" else 0.0
+    soak_s = SAMPLE_WARMS * search.warm_s + search.soak_s
+    kept_s = soak_s if search.soak_s and plan.role != "soak" else 0.0
     if _cost_s(plan, done) + kept_s <= left_s:
         return plan
     confirmation = next_step(search, steps, enough=True)
@@ -271,8 +275,10 @@ def _cost_s(plan: StepPlan, done: Sequence[dict[str, Any]]) -> float:
 
 def _outlook(options: KneeOptions, done: int) -> str:
     search = options.search
-    steps = len(search.rates_rps) or search.samples + 10
-    minutes = (steps - done) * (search.warm_s + search.measure_s) / 60 + search.soak_s / 60
+    others = 0 if search.rates_rps else USUAL_OTHER_STEPS
+    steps = (len(search.rates_rps) or search.samples) + others
+    mean_s = search.warm_s * (SAMPLE_WARMS * (steps - others) + others) / steps + search.measure_s
+    minutes = (max(0, steps - done) * mean_s + search.soak_s) / 60
     bound = "" if options.budget_s == float("inf") else f", at most {options.budget_s / 60:g} min"
     return f"about {max(0, steps - done)} steps, {minutes:.0f} min and what the server takes to drain{bound}"
 

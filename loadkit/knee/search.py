@@ -21,6 +21,9 @@ UPWARD_STEPS = 15
 """A thousand times the start."""
 AROUND = (0.96, 1.04)
 """Steps are spread a little around the estimate, or its slope could not be known."""
+SAMPLE_WARMS = 3.0
+"""Times the warm-up: close to the knee an empty server takes a minute to reach its usual queue, and steps
+that are measured before miss too little."""
 OVERLOAD = 1.2
 OVERLOAD_FACTOR = 1.35
 SATURATION_STEPS = 3
@@ -147,11 +150,12 @@ def _soak(search: Search, done: Sequence[Step]) -> StepPlan | None:
     low_rps = find([s for s in done if s.plan.role != "soak"], search.slo).capacity.low_rps
     if not search.soak_s or low_rps is None or _of(done, "soak"):
         return None
-    return StepPlan("soak", low_rps, search.warm_s, search.soak_s)
+    return StepPlan("soak", low_rps, SAMPLE_WARMS * search.warm_s, search.soak_s)
 
 
 def _plan(search: Search, role: Role, rate_rps: float) -> StepPlan:
-    return StepPlan(role, rate_rps, search.warm_s, search.measure_s)
+    warm_s = search.warm_s * (SAMPLE_WARMS if role in {"sample", "ladder"} else 1.0)
+    return StepPlan(role, rate_rps, warm_s, search.measure_s)
 
 
 def _of(done: Sequence[Step], role: Role) -> list[Step]:

@@ -23,9 +23,9 @@ _SLOPES = np.linspace(4.0, 60.0, 29)
 _SLOPE_PRIOR = (25.0, 15.0)
 """Mean and standard deviation of d logit(share) / d ln(rate): how steep queues are near their knee."""
 _DISPERSIONS = np.geomspace(0.01, 10.0, 29)
-_DISPERSION_PRIOR = (np.log(0.5), 1.2)
-"""Of the log. 0.5: at a mean of 1 % the share of one step varies by twice its mean. Simulated servers of 8
-to 64 slots have 0.8 to 1.9 where the share is 1 %, less where it is large."""
+_DISPERSION_PRIOR = (0.0, 0.8)
+"""Of the log. 1: at a mean of 1 % the share of one step varies by three times its mean. Simulated servers
+of 8 to 64 slots have 0.8 to 1.9 where the share is 1 %, less where it is large."""
 _GRID = 261
 _BELOW, _ABOVE = 0.6, 0.4
 """The grid reaches so far beyond the slowest and the fastest step, in ln(rate)."""
