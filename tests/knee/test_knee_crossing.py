@@ -18,7 +18,7 @@ def test_the_crossing_lies_between_the_steps_that_held_and_those_that_did_not() 
     found = crossing(SHARES)
     assert found.status == "found"
     assert found.low_rps and found.rate_rps and found.high_rps
-    assert 16 < found.low_rps < 19 < found.rate_rps < 20.5 < found.high_rps < 22
+    assert 10 < found.low_rps < 19 < found.rate_rps < 20.5 < found.high_rps < 22
 
 
 def test_the_order_of_the_steps_does_not_matter() -> None:
