@@ -39,8 +39,8 @@ SERVICE_S = 1.6487
 PREFILL_S, PREFILL_SIGMA = 0.15, 0.3
 """First token = wait + a lognormal prefill."""
 SEARCHES = 40
-SAMPLES = 13
-"""As `loadkit knee` takes where nothing is said: about 16 with the bracket, then baseline and saturation."""
+SAMPLES = 16
+"""As `loadkit knee` takes where nothing is said: twelve close to the capacity, fifteen with the bracket."""
 LONG_REQUESTS = 4_000_000
 LONG_RUNS, CLOSE = 5, (0.98, 0.993, 1.007, 1.02)
 """Of a server that is slow to simulate: so many runs at each of these multiples of a first truth."""

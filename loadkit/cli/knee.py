@@ -74,7 +74,7 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
     ] = "60s",
     samples: Annotated[
         int, typer.Option(min=3, help="Steps close to the crossing.", rich_help_panel=_SEARCH)
-    ] = 13,
+    ] = 16,
     budget: Annotated[
         str | None,
         typer.Option(

@@ -19,7 +19,7 @@ BRACKET_MISSED = 3.0
 DOWNWARD_STEPS = 5
 UPWARD_STEPS = 15
 """A thousand times the start."""
-AROUND = (0.96, 1.04)
+AROUND = (0.96, 1.04, 1.0)
 """Steps are spread a little around the estimate, or its slope could not be known."""
 SAMPLE_WARMS = 3.0
 """Times the warm-up: close to the knee an empty server takes a minute to reach its usual queue, and steps
@@ -37,7 +37,7 @@ class Search:
     """Where the bracket begins: a load known or hoped to be easy."""
     warm_s: float = 20.0
     measure_s: float = 60.0
-    samples: int = 13
+    samples: int = 16
     """Steps close to where it crosses, after bracket, baseline and saturation."""
     rates_rps: tuple[float, ...] = ()
     """A fixed ladder instead of a search."""
@@ -112,7 +112,7 @@ def _baseline(search: Search, done: Sequence[Step]) -> StepPlan | None:
 
 
 def _sample(search: Search, done: Sequence[Step]) -> StepPlan | None:
-    """Two steps around the capacity, then one where the latency turns up, and so on."""
+    """Three steps around the capacity, then one where the latency turns up, and so on."""
     count = len(_of(done, "sample"))
     if count >= search.samples or not _brackets(search, done):
         return None
