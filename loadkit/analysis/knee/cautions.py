@@ -22,7 +22,8 @@ def cautions(result: "KneeResult") -> list[str]:
 
 def _invalid(result: "KneeResult") -> str:
     count = sum(not step.valid for step in result.steps)
-    return f"{count} steps are invalid (the client was late) and left out" * bool(count)
+    steps = "1 step is" if count == 1 else f"{count} steps are"
+    return f"{steps} invalid (the client was late) and left out" * bool(count)
 
 
 def _ended(result: "KneeResult") -> str:

@@ -52,7 +52,8 @@ class KneeResult:
         if (self.ended_why or "").startswith(CLIENT_LIMIT):
             return 3
         confirmed = self.soak is None or self.soak[1] == "CONFIRMED"
-        return 0 if self.findings.capacity.rps is not None and confirmed else 1
+        ended = self.ended_why is not None
+        return 0 if ended and self.findings.capacity.rps is not None and confirmed else 1
 
     @property
     def cautions(self) -> list[str]:
