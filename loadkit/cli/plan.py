@@ -67,8 +67,9 @@ def _arrivals_s(trace: Path, lanes: list[str]) -> list[float]:
 
 def _need_text(one: "Need") -> str:
     use = "" if one.utilisation is None else f", {one.utilisation:.0%} of their saturation in use"
+    are = "replica is" if one.safe == 1 else "replicas are"
     return (
-        f"{one.rate_rps:.4g} requests/s: {one.safe} replicas are safe ({one.likely} likely enough, "
+        f"{one.rate_rps:.4g} requests/s: {one.safe} {are} safe ({one.likely} likely enough, "
         f"{one.fewest} at the least); with {one.safe}, {one.headroom:.0%} of the capacity is left{use}"
     )
 

@@ -136,13 +136,15 @@ def _sharing(result: KneeResult) -> str:
     cost, alone = result.sharing, result.alone
     if cost is None or alone is None:
         return ""
-    bounds = (
-        f" (95 %: {_points(cost.bounds[0])} to {_points(cost.bounds[1])})" if cost.bounds else ""
+    bounds = ""
+    if cost.bounds:
+        bounds = f" (95 %: {_points(cost.bounds[0])} to {_points(cost.bounds[1])})"
+    text = (
+        f"Alone, without the other lanes, this load reaches {rate(alone.findings.capacity.rps)}: "
     )
-    return (
-        f"Alone, without the other lanes, the same lane reaches {rate(alone.findings.capacity.rps)}: "
-        f"company costs {_points(cost.cost)} of its capacity{bounds}."
-    )
+    if cost.bounds and cost.bounds[0] < 0 < cost.bounds[1]:
+        return f"{text}whether company costs anything cannot be told from these steps{bounds}."
+    return f"{text}company costs {_points(cost.cost)} of its capacity{bounds}."
 
 
 def _horizon(result: KneeResult) -> str:
