@@ -74,12 +74,17 @@ COMPARED = {
 }
 """The same trace against several emulators, in turn."""
 SEARCHED = {
+    "knee-lanes": (
+        *("--target", "sim:steady", "--slots", "16", "--policy", "fifo", "--start", "6rps"),
+        *("--slo", "interactive:ttft:p99:500ms", "--scale-lane", "interactive", "--and-alone"),
+        *("--soak", "10m"),
+    ),
     "knee-vllm": (
         *("--slo", "interactive:ttft:p99:1s", "--start", "2rps", "--budget", "20m"),
-        *("--warm", "10s", "--measure", "40s"),
+        *("--warm", "5s", "--measure", "30s"),
     ),
 }
-"""Options of `loadkit knee` with short questions; the target is given on the command line."""
+"""Options of `loadkit knee` on short questions; a target that is missing is given on the command line."""
 WHAT_IFS = {
     "now": (
         *("--preempt-cost", "15s", *BEST, "--policy", "preempt", "--policy", "priority"),
@@ -177,13 +182,14 @@ def what_ifs(trace: Path) -> None:
     subprocess.run([*LOADKIT, "compare", *compared, *SLO, "-o", str(kept)], check=True)
 
 
-def search(name: str, url: str) -> None:
+def search(name: str, url: str | None) -> None:
     runs = Path("runs") / name
     shutil.rmtree(runs, ignore_errors=True)
     trace = runs.with_suffix(".parquet")
     trace.parent.mkdir(exist_ok=True)
-    short_chat.write(trace)
-    _run(["knee", str(trace), "--target", url, "-o", str(runs), *SEARCHED[name]])
+    short_chat.write(trace, batch="--scale-lane" in SEARCHED[name])
+    target = ["--target", url] if url else []
+    _run(["knee", str(trace), *target, "-o", str(runs), *SEARCHED[name]])
     kept = Path("reports") / name
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(runs / "report", kept)
