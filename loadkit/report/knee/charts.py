@@ -221,7 +221,6 @@ def _use(axes: Axes, curve: _Curve) -> None:
 
 def _in_system(axes: Axes, curve: _Curve) -> None:
     axes.set_title("Requests in the system, on average")
-    _dots(axes, curve, lambda p: p.step.in_system, INK, "running + waiting, as the engine tells")
     _dots(
         axes,
         curve,
@@ -229,6 +228,16 @@ def _in_system(axes: Axes, curve: _Curve) -> None:
         _ORANGE,
         "Little's law: arrival rate × time in it",
     )
+    told = [
+        (p.step.plan.rate_rps, p.step.in_system)
+        for p in curve.points
+        if p.step.in_system is not None
+    ]
+    if told:
+        axes.plot(
+            *zip(*told, strict=True), "x", color=INK, markersize=4.5, markeredgewidth=0.9,
+            label="running + waiting, as the engine tells",
+        )  # fmt: skip
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     legend(axes, longest=_LONG_LABEL)
