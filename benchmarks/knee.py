@@ -236,6 +236,8 @@ def measured(server: Server, plan: StepPlan, rng: Rng) -> Step:
         stability=steady,
         overloaded=steady == "unstable",
         use=Use(),
+        running=None,
+        most_running=None,
         in_system=None,
         littles_law=None,
         valid=True,

@@ -28,6 +28,8 @@ def step(rate_rps: float, missed: int = 0, requests: int = 1000, **more: Any) ->
         "stability": "stable",
         "overloaded": False,
         "use": Use(),
+        "running": None,
+        "most_running": None,
         "in_system": None,
         "littles_law": None,
         "valid": True,

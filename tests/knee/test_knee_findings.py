@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from knee_steps import FAST_S, SLO, step
 
+from knee_steps import FAST_S, SLO, step
 from loadkit.analysis.knee.findings import Estimate, find, saturation
 from loadkit.analysis.knee.sharing import sharing
+from loadkit.analysis.knee.steps import Use, with_seen_slots
 
 AROUND = [step(rate, missed) for rate, missed in ((18.0, 2), (19.0, 4), (20.0, 12), (21.0, 50))]
 
@@ -55,6 +56,21 @@ def test_utilisation_is_the_rate_over_the_saturation_and_carries_both_errors() -
     assert value == pytest.approx(cap.rps / 25.0)
     assert cap.low_rps / full.high_rps < low < cap.low_rps / full.rps
     assert cap.high_rps / full.rps < high < cap.high_rps / full.low_rps
+
+
+def test_slots_that_are_not_told_are_those_that_ran_at_once_under_overload() -> None:
+    calm = step(4.0, running=2.0, most_running=5.0)
+    full = step(30.0, 900, running=7.9, most_running=8.0, overloaded=True)
+    assert [s.use.slots for s in with_seen_slots([calm, full])] == [0.25, pytest.approx(7.9 / 8)]
+    assert [s.use.slots for s in with_seen_slots([calm])] == [None]
+    told = step(4.0, running=2.0, use=Use(slots=0.1))
+    assert [s.use.slots for s in with_seen_slots([told, full])] == [0.1, None]
+
+
+def test_what_is_hardly_in_use_is_no_bottleneck() -> None:
+    assert Use(kv=0.06).bottleneck is None
+    assert Use(slots=0.8, kv=0.9, token_budget=0.1).bottleneck == "KV cache"
+    assert Use().bottleneck is None
 
 
 def test_company_costs_what_the_two_capacities_differ_by() -> None:

@@ -1,7 +1,7 @@
 """One step of a search: a normal run at one rate, whose first seconds only fill the server."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -19,6 +19,8 @@ from loadkit.model import ServerMetric, Slo
 from loadkit.records import RunDir
 
 Floats = NDArray[np.float64]
+BOTTLENECK_SHARE = 0.5
+"""What is less in use, on average and close to the capacity, does not hold a server back."""
 Role = Literal["baseline", "bracket", "sample", "ladder", "saturation", "soak"]
 
 
@@ -41,10 +43,16 @@ class Use:
     token_budget: float | None = None
 
     @property
+    def told(self) -> dict[str, float]:
+        """By name, what is known."""
+        named = {"slots": self.slots, "KV cache": self.kv, "token budget": self.token_budget}
+        return {name: share for name, share in named.items() if share is not None}
+
+    @property
     def bottleneck(self) -> str | None:
-        told = {"slots": self.slots, "KV cache": self.kv, "token budget": self.token_budget}
-        known = {name: share for name, share in told.items() if share is not None}
-        return max(known, key=lambda name: known[name]) if known else None
+        """The largest, where it is large enough to be one."""
+        name = max(self.told, key=lambda name: self.told[name], default=None)
+        return name if name is not None and self.told[name] >= BOTTLENECK_SHARE else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,10 @@ class Step:
     overloaded: bool
     """The queue of the scaled lanes together is unstable; one of them may be spared by the policy."""
     use: Use
+    running: float | None
+    """Requests that the server computes, as it tells, on average over the measured time."""
+    most_running: float | None
+    """The most that ran at once, as the server tells."""
     in_system: float | None
     """Requests running or waiting, as the server tells, on average over the measured time."""
     littles_law: float | None
@@ -110,6 +122,8 @@ def read_step(run: RunDir, plan: StepPlan, slo: Slo, scaled: Sequence[str] = ())
         stability=_stability(due, plan),
         overloaded=_stability(load, plan) == "unstable",
         use=_use(facts, start_s, end_s),
+        running=_mean(facts.server, ServerMetric.REQUESTS_RUNNING, start_s, end_s),
+        most_running=_most_running(facts.server),
         in_system=_in_system(facts.server, start_s, end_s),
         littles_law=_littles_law(offered, start_s, end_s),
         valid=(facts.manifest.validity or {}).get("valid") is not False,
@@ -151,6 +165,25 @@ def _stability(load: pd.DataFrame, plan: StepPlan) -> Stability:
         np.sort(served_s), grid_s, "right"
     )
     return stability(waiting.astype(float).tolist(), rate_rps)
+
+
+def _most_running(server: pd.DataFrame) -> float | None:
+    running = samples.gauge(server, ServerMetric.REQUESTS_RUNNING).dropna()
+    return float(running.max()) if len(running) else None
+
+
+def with_seen_slots(steps: Sequence[Step]) -> list[Step]:
+    """Where the server does not tell its slots, they are the most that ran at once while overloaded."""
+    seen = [step.most_running for step in steps if step.overloaded and step.most_running]
+    if not seen or any(step.use.slots is not None for step in steps):
+        return list(steps)
+    slots = max(seen)
+    return [
+        step
+        if step.running is None
+        else replace(step, use=replace(step.use, slots=min(1.0, step.running / slots)))
+        for step in steps
+    ]
 
 
 def _in_system(server: pd.DataFrame, start_s: float, end_s: float) -> float | None:

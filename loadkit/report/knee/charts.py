@@ -82,7 +82,7 @@ def _load_curve(curve: _Curve) -> Chart:
 def _panels(points: Sequence[LoadPoint]) -> list[_Panel]:
     """Those that have something to show."""
     steps = [point.step for point in points]
-    use = any(step.use.bottleneck for step in steps)
+    use = any(step.use.told for step in steps)
     wanted = (
         (True, 1.5, _throughput),
         (True, 1.9, _latency),

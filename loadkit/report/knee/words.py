@@ -104,14 +104,12 @@ def _safe(result: KneeResult) -> str:
 
 def _bottleneck(result: KneeResult) -> str:
     step = result.nearest_to_capacity
-    if step is None or step.use.bottleneck is None:
+    if step is None or not step.use.told:
         return ""
-    told = {"slots": step.use.slots, "KV cache": step.use.kv, "token budget": step.use.token_budget}
-    parts = [f"{name} {_whole(share)}" for name, share in told.items() if share is not None]
-    return (
-        f"Bottleneck: {step.use.bottleneck}. Close to that load there are in use, on average: "
-        f"{', '.join(parts)}."
-    )
+    parts = ", ".join(f"{name} {_whole(share)}" for name, share in step.use.told.items())
+    found = step.use.bottleneck
+    named = f"Bottleneck: {found}." if found else "No bottleneck shows in what the server tells."
+    return f"{named} Close to that load there are in use, on average: {parts}."
 
 
 def _turn_up(result: KneeResult) -> str:
