@@ -80,8 +80,8 @@ SEARCHED = {
         *("--soak", "10m"),
     ),
     "knee-vllm": (
-        *("--slo", "interactive:ttft:p99:1s", "--start", "6rps", "--budget", "20m"),
-        *("--warm", "5s", "--measure", "30s"),
+        *("--slo", "interactive:ttft:p99:1s", "--start", "6rps", "--budget", "14m"),
+        *("--warm", "5s", "--measure", "30s", "--samples", "8"),
     ),
 }
 """Options of `loadkit knee` on short questions; a target that is missing is given on the command line."""
