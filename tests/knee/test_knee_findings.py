@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from knee_steps import FAST_S, SLO, step
 
+from knee_steps import FAST_S, SLO, step
 from loadkit.analysis.knee.findings import Estimate, find, saturation
 from loadkit.analysis.knee.sharing import sharing
 

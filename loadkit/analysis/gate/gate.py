@@ -12,13 +12,12 @@ from loadkit.analysis.comparison.paired import (
     estimate,
     holm,
     interval,
-    p_value,
     pairs_needed,
 )
 from loadkit.analysis.gate.cause import cause
 from loadkit.analysis.gate.loads import Load, loads
 from loadkit.analysis.gate.rules import DEFAULT_RULES, Rule
-from loadkit.analysis.gate.verdicts import GateVerdict, gate_verdict
+from loadkit.analysis.gate.verdicts import GateVerdict, gate_verdict, loss_p
 from loadkit.errors import InputError
 from loadkit.model import Slo
 
@@ -159,9 +158,14 @@ def _as_change(value: float, *, relative: bool) -> float:
 def _judged(rows: Sequence[_Row]) -> list[Result]:
     """With a false alarm in at most 5 % of the releases in which nothing changed (Holm)."""
     tested = [row for row in rows if row.found and not constant(row.found)]
-    adjusted = holm([p_value(row.found) for row in tested if row.found])
+    adjusted = holm([_loss_p(row) for row in tested])
     p_of = {id(row): p for row, p in zip(tested, adjusted, strict=True)}
     return [_result(row, p_of.get(id(row), 1.0)) for row in rows]
+
+
+def _loss_p(row: _Row) -> float:
+    better = row.shown.rule.measure.better
+    return 1.0 if row.found is None or better == "neither" else loss_p(row.found, better)
 
 
 def _result(row: _Row, adjusted_p: float) -> Result:

@@ -41,6 +41,7 @@ class Load:
 
 def loads(base: Sequence[Path], new: Sequence[Path], slos: Sequence[Slo] = ()) -> list[Load]:
     """Raises InputError for a schedule that only one side was offered, and RunError."""
+    _refuse_doubles([*base, *new])
     sides = {BASE: _by_schedule(base), NEW: _by_schedule(new)}
     for side, other in ((BASE, NEW), (NEW, BASE)):
         for sha256, runs in sides[side].items():
@@ -62,13 +63,17 @@ def loads(base: Sequence[Path], new: Sequence[Path], slos: Sequence[Slo] = ()) -
     return sorted(found, key=lambda load: _rate_rps(load.base.manifest))
 
 
-def _by_schedule(paths: Sequence[Path]) -> dict[str, list[RunDir]]:
-    found: dict[str, list[RunDir]] = {}
+def _refuse_doubles(paths: Sequence[Path]) -> None:
     seen: set[Path] = set()
     for run in (run for path in paths for run in opened(path)):
         if run.path.resolve() in seen:
-            raise InputError(f"{run.path}: given twice", hint="every run counts once")
+            raise InputError(f"{run.path}: given twice", hint="a run cannot be judged by itself")
         seen.add(run.path.resolve())
+
+
+def _by_schedule(paths: Sequence[Path]) -> dict[str, list[RunDir]]:
+    found: dict[str, list[RunDir]] = {}
+    for run in (run for path in paths for run in opened(path)):
         found.setdefault(str(run.manifest().schedule.get("sha256")), []).append(run)
     return {
         sha256: sorted(runs, key=lambda run: run.manifest().created_utc)

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from loadkit.analysis.comparison.paired import ALPHA, MIN_PAIRS, Estimate, interval
+from loadkit.analysis.comparison.paired import ALPHA, MIN_PAIRS, Estimate, interval, p_value
 
 GateVerdict = Literal[
     "REGRESSION",
@@ -20,7 +20,7 @@ _NOTHING = 1e-9
 def gate_verdict(
     found: Estimate, adjusted_p: float, margin: float, better: Literal["lower", "higher"]
 ) -> GateVerdict:
-    """`margin` in units of the mean; `adjusted_p` of the two-sided paired test, for all that is tested.
+    """`margin` in units of the mean; `adjusted_p` of `loss_p`, adjusted for all that is tested.
 
     A loss that is shown is a REGRESSION, unless it is also shown to be smaller than the margin; without
     a shown loss, only an interval that ends below the margin clears the release.
@@ -28,16 +28,23 @@ def gate_verdict(
     loss = found.mean if better == "lower" else -found.mean
     if found.exact:
         return _exact(loss, margin)
-    bounds = interval(found, _ONE_SIDED_LEVEL)
-    if bounds is None or found.pairs < MIN_PAIRS:
+    one_sided, both_sides = interval(found, _ONE_SIDED_LEVEL), interval(found)
+    if one_sided is None or both_sides is None or found.pairs < MIN_PAIRS:
         return "INCONCLUSIVE"
-    most = bounds[1] if better == "lower" else -bounds[0]
-    shown = adjusted_p < ALPHA
-    if shown and loss < 0:
+    if (both_sides[1] if better == "lower" else -both_sides[0]) < 0:
         return "IMPROVEMENT"
+    most = one_sided[1] if better == "lower" else -one_sided[0]
+    shown = adjusted_p < ALPHA
     if most <= margin:
         return "SMALL REGRESSION WITHIN" if shown else "NO REGRESSION BEYOND"
     return "REGRESSION" if shown else "INCONCLUSIVE"
+
+
+def loss_p(found: Estimate, better: Literal["lower", "higher"]) -> float:
+    """Of a paired one-sided t test against no loss; 1 where the pairs are too few to tell."""
+    loss = found.mean if better == "lower" else -found.mean
+    two_sided = p_value(found)
+    return two_sided / 2 if loss > 0 else 1 - two_sided / 2
 
 
 def _exact(loss: float, margin: float) -> GateVerdict:
