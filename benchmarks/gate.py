@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knee import SERVICE_S, SlotServer, share_text
-from loadkit.analysis.comparison.paired import estimate, holm
-from loadkit.analysis.gate.verdicts import GateVerdict, gate_verdict, loss_p
+from loadkit.analysis.comparison.paired import estimate
+from loadkit.analysis.gate.verdicts import GateVerdict, gate_verdict, hochberg, loss_p
 
 HERE = Path(__file__).resolve().parent
 Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ def verdicts(trial: Trial) -> list[GateVerdict]:
         estimate(a[:, place].tolist(), b[:, place].tolist(), relative=True)
         for place in range(len(QUANTILES))
     ]
-    adjusted = holm([loss_p(one, "lower") for one in found])
+    adjusted = hochberg([loss_p(one, "lower") for one in found])
     return [
         gate_verdict(one, p, float(np.log1p(delta)), "lower")
         for one, p, delta in zip(found, adjusted, DELTAS, strict=True)

@@ -10,14 +10,13 @@ from loadkit.analysis.comparison.paired import (
     Estimate,
     constant,
     estimate,
-    holm,
     interval,
     pairs_needed,
 )
 from loadkit.analysis.gate.cause import cause
 from loadkit.analysis.gate.loads import Load, loads
 from loadkit.analysis.gate.rules import DEFAULT_RULES, Rule
-from loadkit.analysis.gate.verdicts import GateVerdict, gate_verdict, loss_p
+from loadkit.analysis.gate.verdicts import GateVerdict, gate_verdict, hochberg, loss_p
 from loadkit.errors import InputError
 from loadkit.model import Slo
 
@@ -156,9 +155,9 @@ def _as_change(value: float, *, relative: bool) -> float:
 
 
 def _judged(rows: Sequence[_Row]) -> list[Result]:
-    """With a false alarm in at most 5 % of the releases in which nothing changed (Holm)."""
+    """With a false alarm in at most 5 % of the releases in which nothing changed (Hochberg)."""
     tested = [row for row in rows if row.found and not constant(row.found)]
-    adjusted = holm([_loss_p(row) for row in tested])
+    adjusted = hochberg([_loss_p(row) for row in tested])
     p_of = {id(row): p for row, p in zip(tested, adjusted, strict=True)}
     return [_result(row, p_of.get(id(row), 1.0)) for row in rows]
 

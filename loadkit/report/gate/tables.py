@@ -7,7 +7,7 @@ from loadkit.report.tables import Table
 NOTE = (
     "✗ regression, ✓ none beyond what is accepted, ? not settled by these pairs, ! invalid. Change: mean "
     "over the pairs of runs, with its 95 % interval (Student's t over pairs); false alarms are held to 5 % "
-    "for all numbers together (Holm)."
+    "for all numbers together (Hochberg)."
 )
 
 
