@@ -75,6 +75,8 @@ class _Row:
     shown: Result
     found: Estimate | None
     margin: float = 0.0
+    unknown: bool = False
+    """Neither invalid nor known: of no interest unless it was asked for."""
 
 
 def gate(
@@ -97,8 +99,8 @@ def gate(
 def _rows(load: Load, one: Rule, *, asked: bool) -> list[_Row]:
     lanes = [one.lane] if one.lane else list(load.base.runs[0].lanes)
     rows = [_row(load, lane, one) for lane in lanes]
-    known = [row for row in rows if row.shown.base is not None or row.shown.new is not None]
-    return rows if asked and not known else known or []
+    told = [row for row in rows if not row.unknown]
+    return told if told or not asked else rows
 
 
 def _row(load: Load, lane: str, one: Rule) -> _Row:
@@ -112,14 +114,15 @@ def _row(load: Load, lane: str, one: Rule) -> _Row:
         for a, b in zip(load.base.values_of(place), load.new.values_of(place), strict=False)
         if a is not None and b is not None
     ]
-    reason = _why_invalid(load, lane, one, len(pairs))
-    if not pairs:
+    reason = _why_invalid(load, lane)
+    if not reason and not pairs:
+        unknown = f"{one.measure.title} is not known in both releases"
+        return _Row(load, replace(blank, why=unknown), None, unknown=True)
+    if reason:
         return _Row(load, replace(blank, why=reason), None)
     before, after = [a for a, _ in pairs], [b for _, b in pairs]
     mean_base, mean_new = sum(before) / len(before), sum(after) / len(after)
-    blank = replace(blank, base=mean_base, new=mean_new, pairs=len(pairs), why=reason)
-    if reason:
-        return _Row(load, replace(blank, base=None, new=None), None)
+    blank = replace(blank, base=mean_base, new=mean_new, pairs=len(pairs))
     relative = one.measure.unit != "share" and min(*before, *after) > 0
     exact = load.base.simulated and load.new.simulated and len(pairs) == 1
     found = estimate(before, after, relative=relative, exact=exact)
@@ -141,13 +144,13 @@ def _row(load: Load, lane: str, one: Rule) -> _Row:
     )
 
 
-def _why_invalid(load: Load, lane: str, one: Rule, pairs: int) -> str:
+def _why_invalid(load: Load, lane: str) -> str:
     for arm in (load.base, load.new):
         if arm.reasons:
             return f"{arm.label} run {arm.reasons[0]}"
         if any(lane not in run.lanes for run in arm.runs):
             return f"lane {lane} is missing in a {arm.label} run"
-    return "" if pairs else f"{one.measure.title} is not known in both releases"
+    return ""
 
 
 def _as_change(value: float, *, relative: bool) -> float:
