@@ -34,7 +34,7 @@ bench: $(VENV)/.bench         ## timing claims, as ratios side by side in one ru
 policies: $(VENV)/.bench      ## seven policies on the emulator in wall time against the simulator, 20 minutes
 	$(BIN)/python benchmarks/policies.py
 
-knee-study: $(VENV)/.bench    ## seeded searches against known truths, in virtual time: 40 minutes
+knee-study: $(VENV)/.bench    ## seeded searches against known truths, in virtual time, 20 minutes
 	$(BIN)/python benchmarks/knee.py
 
 knee-live: $(VENV)/.bench     ## one search on the emulator in wall time against the simulator's truth, 15 minutes

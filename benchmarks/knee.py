@@ -3,7 +3,7 @@
 Every server exists in virtual time only. The search is the one of `loadkit knee`; the truth comes from
 Erlang C where it is exact, else from long runs that the search never sees. Nothing was tuned on the two
 servers marked *unseen*. Prints the table, writes it under benchmarks/results/ and exits 1 when a promise
-is broken. Takes about half an hour for all.
+is broken. Takes about twenty minutes for all.
 """
 
 import argparse
