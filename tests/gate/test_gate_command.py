@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import jsonschema
 import pytest
 from typer.testing import CliRunner
 
@@ -50,6 +51,8 @@ def test_a_release_that_is_as_fast_passes(tmp_path: Path) -> None:
     assert (code, told["verdict"]) == (0, "NO REGRESSION BEYOND")
     assert told["loads"][0]["interleaved"] is True
     assert told["cautions"] == []
+    schema = Path(__file__).parents[2] / "docs" / "gate.schema.json"
+    jsonschema.validate(told, json.loads(schema.read_text()))
 
 
 def test_a_release_that_is_a_fifth_slower_fails_and_says_by_how_much(tmp_path: Path) -> None:
