@@ -80,7 +80,7 @@ SEARCHED = {
         *("--soak", "10m"),
     ),
     "knee-vllm": (
-        *("--slo", "interactive:ttft:p99:1s", "--start", "2rps", "--budget", "20m"),
+        *("--slo", "interactive:ttft:p99:1s", "--start", "6rps", "--budget", "20m"),
         *("--warm", "5s", "--measure", "30s"),
     ),
 }

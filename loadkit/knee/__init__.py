@@ -1,38 +1,27 @@
 """`loadkit knee` wired from the rooms: one step after another, each a normal run, until it is known."""
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from loadkit.analysis.knee.cautions import CLIENT_LIMIT
-from loadkit.analysis.knee.result import (
-    ALONE,
-    KNEE_FILE,
-    KNEE_SCHEMA,
-    KneeResult,
-    read_result,
-    read_search,
-)
+from loadkit.analysis.knee.result import ALONE, KneeResult, read_result
 from loadkit.analysis.knee.steps import Step, StepPlan, read_step
 from loadkit.errors import InputError, RunError
+from loadkit.knee.kept import kept
+from loadkit.knee.options import KneeOptions
+from loadkit.knee.requests import sendable
 from loadkit.knee.search import SAMPLE_WARMS, Search, estimate, missed_when_over, next_step
-from loadkit.knee.segments import require_length, segment
+from loadkit.knee.segments import segment
 from loadkit.records import STOPPED_EARLY, RunDir
-from loadkit.trace import TraceTable, read_table, write
+from loadkit.trace import TraceTable, write
 
 __all__ = ["KneeOptions", "Search", "find_both", "find_knee"]
 
-Measure = Callable[[Path, Path, int | None], None]
-"""Replay the trace at the first path into a run directory at the second.
-
-May stop as soon as so many requests that were due after the warm-up have missed the SLO; None = never.
-"""
 Say = Callable[[str], None]
 
 JUDGED_MIN_S = 1.0
@@ -40,52 +29,13 @@ USUAL_OTHER_STEPS = 10
 """Bracket, baseline and saturation of a search."""
 
 
-@dataclass(frozen=True, slots=True)
-class KneeOptions:
-    trace: Path
-    search: Search
-    output: Path
-    measure: Measure
-    target: str
-    """As it was asked for; a search that goes on must ask for the same."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Of the target or the client, plain JSON values; the same holds for them."""
-    trace_format: str | None = None
-    scaled: Sequence[str] = ()
-    """Lanes whose load is searched; none = all together."""
-    lanes: Sequence[str] = ()
-    """Lanes to send; none = all."""
-    seed: int = 1
-    max_model_len: int | None = None
-    """Most tokens of a request; longer ones are left out, for they would miss at any load."""
-    budget_s: float = float("inf")
-    """No step begins that would not end within it, going by the steps before."""
-
-
-@dataclass(slots=True)
-class _State:
-    """What is kept in KNEE_FILE: enough to go on after any interruption."""
-
-    path: Path
-    asked: dict[str, Any]
-    done: list[dict[str, Any]] = field(default_factory=list)
-
-    def save(self, ended_why: str | None = None) -> None:
-        hidden = self.path.with_suffix(".tmp")
-        told = {
-            "schema": KNEE_SCHEMA, "asked": self.asked, "steps": self.done, "ended_why": ended_why,
-        }  # fmt: skip
-        hidden.write_text(json.dumps(told, indent=1), "utf-8")
-        hidden.replace(self.path)
-
-
 def find_knee(options: KneeOptions, say: Say) -> KneeResult:
     """Search, or go on with a search that was interrupted. Raises LoadkitError.
 
-    Ctrl-C ends it after the step that runs; every finished step is kept.
+    Ctrl-C ends the step that runs; every finished step is kept.
     """
-    table = _sendable(options, say)
-    state = _state(options, table)
+    table = sendable(options, say)
+    state = kept(options, table)
     steps = [_read(options, told) for told in state.done]
     earlier = len(steps)
     if steps:
@@ -121,81 +71,6 @@ def find_both(options: KneeOptions, say: Say) -> KneeResult:
     alone = replace(half, output=options.output / ALONE, scaled=(), lanes=tuple(options.scaled))
     find_knee(alone, say)
     return read_result(options.output)
-
-
-def _sendable(options: KneeOptions, say: Say) -> TraceTable:
-    """The requests to draw from. Raises TraceError, or InputError where lanes or all requests are missing."""
-    table = read_table(options.trace, options.trace_format)
-    known = set(table.table["lane"].cast("string").to_pylist())
-    searched = options.search.slo.lane
-    for lane in (*options.lanes, *options.scaled, searched):
-        if lane not in known:
-            hint = f"its lanes: {', '.join(sorted(known))}"
-            raise InputError(f"lane {lane!r} is not in the trace", hint=hint)
-    for lanes, flag in ((options.lanes, "--lane"), (options.scaled, "--scale-lane")):
-        if lanes and searched not in lanes:
-            raise InputError(f"the SLO's lane {searched!r} is not among those of {flag}")
-    kept = _fitting(_of_lanes(table, options.lanes), options.max_model_len, say)
-    search = options.search
-    require_length(kept, SAMPLE_WARMS * search.warm_s + search.measure_s)
-    return kept
-
-
-def _of_lanes(table: TraceTable, lanes: Sequence[str]) -> TraceTable:
-    if not lanes:
-        return table
-    names = table.table["lane"].cast("string")
-    return replace(table, table=table.table.filter(pc.is_in(names, pa.array(lanes))))
-
-
-def _fitting(table: TraceTable, limit: int | None, say: Say) -> TraceTable:
-    if limit is None:
-        return table
-    columns = table.table
-    tokens = pc.add(
-        pc.coalesce(columns["prompt_tokens"], 0), pc.coalesce(columns["output_tokens"], 0)
-    )
-    fitting = columns.filter(pc.less_equal(tokens, limit))
-    left_out = len(columns) - len(fitting)
-    what = f"of {len(columns):,} requests are longer than the context of {limit:,} tokens"
-    if not len(fitting):
-        hint = "start the server with a larger context, or choose a shorter trace"
-        raise InputError(f"{left_out:,} {what}", hint=hint)
-    if left_out:
-        say(f"{left_out:,} {what}: left out, for they would miss at any load")
-    return replace(table, table=fitting)
-
-
-def _state(options: KneeOptions, table: TraceTable) -> _State:
-    """The search in the output folder, or a new one. Raises InputError where another lies there."""
-    search = asdict(options.search)
-    asked = {
-        "trace": str(options.trace),
-        "trace_sha256": table.info.sha256,
-        "target": options.target,
-        "settings": json.loads(json.dumps(options.settings)),
-        "search": json.loads(json.dumps(search)),
-        "scaled": list(options.scaled),
-        "lanes": list(options.lanes),
-        "seed": options.seed,
-        "max_model_len": options.max_model_len,
-    }
-    path = options.output / KNEE_FILE
-    if not path.exists():
-        if options.output.exists() and any(options.output.iterdir()):
-            raise RunError(f"{options.output}: exists and is no search", hint="give a new -o")
-        options.output.mkdir(parents=True, exist_ok=True)
-        state = _State(path, asked)
-        state.save()
-        return state
-    told = read_search(options.output)
-    if told.get("asked") != asked:
-        differs = sorted(k for k in asked if asked[k] != told.get("asked", {}).get(k))
-        raise InputError(
-            f"{options.output}: holds a search with another {', '.join(differs)}",
-            hint="ask for the same again to go on with it, or give a new -o",
-        )
-    return _State(path, asked, told["steps"])
 
 
 def _run(options: KneeOptions, table: TraceTable, plan: StepPlan, number: int) -> dict[str, Any]:
