@@ -20,12 +20,20 @@ class Kept:
     done: list[dict[str, Any]] = field(default_factory=list)
 
     def save(self, ended_why: str | None = None) -> None:
+        """Atomic. Raises RunError."""
         hidden = self.path.with_suffix(".tmp")
         told = {
             "schema": KNEE_SCHEMA, "asked": self.asked, "steps": self.done, "ended_why": ended_why,
         }  # fmt: skip
-        hidden.write_text(json.dumps(told, indent=1), "utf-8")
-        hidden.replace(self.path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            hidden.write_text(json.dumps(told, indent=1), "utf-8")
+            hidden.replace(self.path)
+        except OSError as error:
+            why = f"{self.path}: cannot be written ({error.strerror})"
+            raise RunError(
+                why, hint="the steps so far are kept: the same command goes on"
+            ) from error
 
 
 def kept(options: KneeOptions, table: TraceTable) -> Kept:
@@ -44,9 +52,9 @@ def kept(options: KneeOptions, table: TraceTable) -> Kept:
     }
     path = options.output / KNEE_FILE
     if not path.exists():
-        if options.output.exists() and any(options.output.iterdir()):
+        folder = options.output
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise RunError(f"{options.output}: exists and is no search", hint="give a new -o")
-        options.output.mkdir(parents=True, exist_ok=True)
         new = Kept(path, asked)
         new.save()
         return new

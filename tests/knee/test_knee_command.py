@@ -210,6 +210,14 @@ def test_a_folder_of_other_things_is_not_touched(day: Path) -> None:
     assert [p.name for p in (day.parent / "search").iterdir()] == ["thesis.txt"]
 
 
+def test_an_output_that_cannot_be_a_folder_is_refused(day: Path, refused: Refused) -> None:
+    (day.parent / "search").write_text("a file")
+    code, lines = refused(arguments(day))
+    assert code == 2
+    assert "is no search" in lines[0]
+    assert (day.parent / "search").read_text() == "a file"
+
+
 def test_requests_that_cannot_fit_are_left_out_and_told(day: Path) -> None:
     result = run(arguments(day, "--rates", "5rps", "--max-model-len", "150"))
     assert "120 of 6,120 requests are longer than the context of 150 tokens" in result.output
