@@ -23,7 +23,7 @@ app = typer.Typer(
 app.command()(replay.replay)
 app.command()(report.report)
 app.command()(compare.compare)
-app.command(cls=gate.GateCommand)(gate.gate)
+app.add_typer(gate.app, name="gate")
 app.command()(knee.knee)
 app.command()(plan.plan)
 app.add_typer(trace.app, name="trace")
