@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-slow test-engines lint fix bench policies knee-study knee-live reports engines clean
+.PHONY: demo test test-slow test-engines lint fix bench policies knee-study knee-live gate-study reports engines clean
 
 demo: $(VENV)/.installed      ## a compressed synthetic day against the embedded engine, and its report
 	$(BIN)/loadkit demo
@@ -39,6 +39,9 @@ knee-study: $(VENV)/.bench    ## seeded searches against known truths, in virtua
 
 knee-live: $(VENV)/.bench     ## one search on the emulator in wall time against the simulator's truth, 15 minutes
 	$(BIN)/python benchmarks/knee_live.py
+
+gate-study: $(VENV)/.bench    ## seeded releases of known truth: false alarms and power of the gate, one minute
+	$(BIN)/python benchmarks/gate.py
 
 reports: $(VENV)/.installed   ## remake the worked reports
 	$(BIN)/python reports/remake.py

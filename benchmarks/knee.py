@@ -82,9 +82,10 @@ class SlotServer:
     def capacity_rps(self) -> float:
         return self.slots / SERVICE_S
 
-    def serve(self, rate_rps: float, duration_s: float, rng: Rng) -> Served:
+    def serve(self, rate_rps: float, duration_s: float, rng: Rng, slowness: float = 1.0) -> Served:
+        """`slowness`: factor on all that the engine computes."""
         arrival_s = self._arrivals_s(rate_rps, duration_s, rng)
-        service_s = self._services_s(len(arrival_s), rng)
+        service_s = slowness * self._services_s(len(arrival_s), rng)
         free_s = [0.0] * self.slots
         starts_s = np.empty(len(arrival_s))
         for number, (at_s, for_s) in enumerate(
@@ -93,7 +94,9 @@ class SlotServer:
             start_s = max(at_s, free_s[0])
             starts_s[number] = start_s
             heapreplace(free_s, start_s + for_s)
-        prefill_s = PREFILL_S * np.exp(PREFILL_SIGMA * rng.standard_normal(len(arrival_s)))
+        prefill_s = (
+            slowness * PREFILL_S * np.exp(PREFILL_SIGMA * rng.standard_normal(len(arrival_s)))
+        )
         return Served(arrival_s, starts_s - arrival_s + prefill_s, starts_s + service_s)
 
     def truth_rps(self) -> float:
@@ -294,15 +297,15 @@ class Row(NamedTuple):
             f"{self.truth_rps:.2f}",
             f"{100 * float(self._errors.mean()):+.1f}",
             f"{100 * float(self._errors.std(ddof=1)):.1f}",
-            _share(self.within, self.searches),
-            _share(self.covered, self.searches),
+            share_text(self.within, self.searches),
+            share_text(self.covered, self.searches),
             f"{100 * float(np.median(widths)) / 2:.0f}",
             f"{np.mean([result.steps for result in self.results]):.0f}",
             f"{np.mean([result.server_min for result in self.results]):.0f}",
         ]
 
 
-def _share(count: int, total: int) -> str:
+def share_text(count: int, total: int) -> str:
     """With its own 95 % interval (Clopper and Pearson)."""
     low = 0.0 if count == 0 else float(beta.ppf(0.025, count, total - count + 1))
     high = 1.0 if count == total else float(beta.ppf(0.975, count + 1, total - count))

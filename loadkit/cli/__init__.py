@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from loadkit import __version__
-from loadkit.cli import compare, demo, emulate, knee, plan, replay, report, sim, trace
+from loadkit.cli import compare, demo, emulate, gate, knee, plan, replay, report, sim, trace
 from loadkit.errors import LoadkitError, printable
 
 UsageError: Any = typer.BadParameter.__base__
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.command()(replay.replay)
 app.command()(report.report)
 app.command()(compare.compare)
+app.add_typer(gate.app, name="gate")
 app.command()(knee.knee)
 app.command()(plan.plan)
 app.add_typer(trace.app, name="trace")

@@ -68,3 +68,15 @@ def one_of(flag: str, value: str, choices: tuple[str, ...]) -> Any:
     if value not in choices:
         raise InputError(f"{flag} {value!r} is unknown", hint=f"one of: {', '.join(choices)}")
     return value
+
+
+def rates_rps(flag: str, text: str) -> tuple[float, ...]:
+    """`5,10,15rps`, in rising order. Raises InputError."""
+    parts = [part.strip().removesuffix("rps") for part in text.split(",")]
+    try:
+        rates = tuple(float(part) for part in parts)
+    except ValueError:
+        rates = ()
+    if not rates or not all(0 < rate < float("inf") for rate in rates):
+        raise InputError(f"{flag} {text!r} is no list of rates", hint="for example 5,10,15rps")
+    return tuple(sorted(rates))

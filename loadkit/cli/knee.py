@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loadkit import units
-from loadkit.cli.arguments import base_url, headers, one_of, positive_s, recorded_command, say
+from loadkit.cli.arguments import (
+    base_url,
+    headers,
+    one_of,
+    positive_s,
+    rates_rps,
+    recorded_command,
+    say,
+)
 from loadkit.errors import InputError
 
 if TYPE_CHECKING:
@@ -187,7 +195,7 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
         warm_s=units.duration_s(warm),
         measure_s=positive_s("--measure", measure),
         samples=samples,
-        rates_rps=_rates_rps(rates),
+        rates_rps=() if rates is None else rates_rps("--rates", rates),
         soak_s=units.duration_s(soak),
     )
     longest: int | None
@@ -271,17 +279,3 @@ def _budget_s(text: str | None, search: "Search") -> float:
             hint="a search takes about twenty steps: a longer --budget, or shorter steps by --measure",
         )
     return budget_s
-
-
-def _rates_rps(text: str | None) -> tuple[float, ...]:
-    """`5,10,15rps`."""
-    if text is None:
-        return ()
-    parts = [part.strip().removesuffix("rps") for part in text.split(",")]
-    try:
-        rates = tuple(float(part) for part in parts)
-    except ValueError:
-        rates = ()
-    if not rates or not all(0 < rate < float("inf") for rate in rates):
-        raise InputError(f"--rates {text!r} is no list of rates", hint="for example 5,10,15rps")
-    return tuple(sorted(rates))

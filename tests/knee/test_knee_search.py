@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from knee_steps import SLO, step
 
+from knee_steps import SLO, step
 from loadkit.analysis.knee.steps import Step, StepPlan
 from loadkit.knee.search import (
     DOWNWARD_STEPS,

@@ -38,7 +38,7 @@ def group(paths: Sequence[Path], labels: Sequence[str] = ()) -> dict[str, list[R
     runs = [
         Named(run, run.manifest(), name)
         for path, name in zip(paths, names, strict=True)
-        for run in _opened(path)
+        for run in opened(path)
     ]
     _refuse_doubles(runs)
     for each in runs[1:]:
@@ -64,8 +64,8 @@ def by_label(runs: Sequence[Named], *, names_given: bool = False) -> dict[str, l
     return arms
 
 
-def _opened(path: Path) -> list[RunDir]:
-    """The run at `path`, or those in it, oldest first."""
+def opened(path: Path) -> list[RunDir]:
+    """The run at `path`, or those in it, oldest first. Raises RunError."""
     if (path / "run.json").exists() or not path.is_dir():
         return [RunDir.open(path)]
     inside = [RunDir.open(child.parent) for child in sorted(path.glob("*/run.json"))]

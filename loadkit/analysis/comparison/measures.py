@@ -161,6 +161,8 @@ MEASURES: tuple[Measure, ...] = (
     _latency("ttft", 0.5),
     _latency("ttft", 0.99),
     _typical("ttft"),
+    _latency("prefill", 0.5),
+    _latency("prefill", 0.99),
     _latency("tpot", 0.5),
     _latency("itl", 0.99),
     _latency("stall", 0.99),
