@@ -34,7 +34,9 @@ def ended(words: list[str]) -> "subprocess.CompletedProcess[bytes]":
 def made(folder: Path) -> list[str]:
     """Sides in the order in which their runs were made."""
     runs = [json.loads(path.read_text()) | {"at": path} for path in folder.glob("*/load*/run.json")]
-    return [run["at"].parent.parent.name for run in sorted(runs, key=lambda run: run["created_utc"])]
+    return [
+        run["at"].parent.parent.name for run in sorted(runs, key=lambda run: run["created_utc"])
+    ]
 
 
 def test_both_servers_are_run_in_turn_on_the_same_requests_and_judged(
