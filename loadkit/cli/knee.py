@@ -81,8 +81,11 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
         str, typer.Option(help="Of every step, measured.", rich_help_panel=_SEARCH)
     ] = "60s",
     samples: Annotated[
-        int, typer.Option(min=3, help="Steps close to the crossing.", rich_help_panel=_SEARCH)
-    ] = 16,
+        int | None,
+        typer.Option(
+            min=3, help="Steps close to the crossing.  [default: 16]", rich_help_panel=_SEARCH
+        ),
+    ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
@@ -186,15 +189,18 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
     from loadkit.cli.knee_targets import context_tokens, live, simulated
     from loadkit.cli.report import show_search
     from loadkit.knee import KneeOptions, Search, find_both, find_knee
+    from loadkit.knee.search import DEFAULT_SAMPLES
     from loadkit.model import Target
 
+    if rates is not None and samples is not None:
+        raise InputError("--rates names every step", hint="leave --samples out")
     wanted = units.slo(slo)
     search = Search(
         slo=wanted,
         start_rps=_start_rps(start, trace, trace_format, scale_lane or lane or ()),
         warm_s=units.duration_s(warm),
         measure_s=positive_s("--measure", measure),
-        samples=samples,
+        samples=samples or DEFAULT_SAMPLES,
         rates_rps=() if rates is None else rates_rps("--rates", rates),
         soak_s=units.duration_s(soak),
     )
@@ -249,7 +255,7 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
         lanes=tuple(lane or ()),
         seed=seed,
         max_model_len=longest,
-        budget_s=_budget_s(budget, search),
+        budget_s=_budget_s(budget, search, searches=2 if and_alone else 1),
     )
     found = find_both(options, say) if and_alone else find_knee(options, say)
     raise typer.Exit(show_search(found, as_json=as_json))
@@ -269,13 +275,17 @@ def _start_rps(
     return max(rows / max(table.span_s, 1.0) / 4, 0.01)
 
 
-def _budget_s(text: str | None, search: "Search") -> float:
+def _budget_s(text: str | None, search: "Search", searches: int) -> float:
     if text is None:
         return float("inf")
+    from loadkit.knee.search import SAMPLE_WARMS
+
     budget_s = positive_s("--budget", text)
-    if budget_s < (step_s := search.warm_s + search.measure_s):
+    warms = SAMPLE_WARMS if search.rates_rps else 1.0
+    least_s = searches * (warms * search.warm_s + search.measure_s)
+    if budget_s < least_s:
         raise InputError(
-            f"--budget {text} is shorter than one step of {step_s:g} s",
-            hint="a search takes about twenty steps: a longer --budget, or shorter steps by --measure",
+            f"--budget {text} is shorter than one step: that takes {least_s:g} s",
+            hint="a search takes about 25 steps: a longer --budget, or shorter steps by --measure",
         )
     return budget_s

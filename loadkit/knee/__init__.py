@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from loadkit.analysis.knee.cautions import CLIENT_LIMIT
 from loadkit.analysis.knee.result import ALONE, KneeResult, read_result
-from loadkit.analysis.knee.steps import Step, StepPlan, read_step
+from loadkit.analysis.knee.steps import Step, StepPlan, plan_of, read_step
 from loadkit.errors import InputError, RunError
 from loadkit.knee.kept import kept
 from loadkit.knee.options import KneeOptions
@@ -51,6 +51,7 @@ def find_knee(options: KneeOptions, say: Say) -> KneeResult:
         state.done.append(told)
         state.save()
         steps.append(_read(options, told))
+        _require_told(options, steps)
         say(_line(options.search, steps))
     state.save(ended_why=why)
     return read_result(options.output)
@@ -92,7 +93,8 @@ def _run(options: KneeOptions, table: TraceTable, plan: StepPlan, number: int) -
     if why.startswith(STOPPED_EARLY):
         # Of what came just before the end it is not known whether it would have missed.
         judged_s = ended_s - plan.warm_s - options.search.slo.threshold_s
-        plan = replace(plan, measure_s=min(plan.measure_s, max(judged_s, JUDGED_MIN_S)))
+        measure_s = min(plan.measure_s, max(judged_s, JUDGED_MIN_S))
+        plan = replace(plan, measure_s=measure_s, cut=True)
     elif manifest.state != "finished":
         raise RunError(f"{folder}: {why}", hint="the same command goes on from here")
     # With what a live step needs before and after; a simulated one spends virtual time.
@@ -122,9 +124,18 @@ def _set_aside(folder: Path) -> None:
 
 
 def _read(options: KneeOptions, told: dict[str, Any]) -> Step:
-    plan = StepPlan(**{name: told[name] for name in StepPlan.__dataclass_fields__})
     run = RunDir(options.output / told["run"])
-    return read_step(run, plan, options.search.slo, options.scaled)
+    return read_step(run, plan_of(told), options.search.slo, options.scaled)
+
+
+def _require_told(options: KneeOptions, steps: Sequence[Step]) -> None:
+    """Raises RunError where no answer of any step has the SLO's metric."""
+    if steps and all(step.is_silent for step in steps):
+        slo = options.search.slo
+        raise RunError(
+            f"the target does not tell {slo.metric} of lane {slo.lane!r}",
+            hint="choose a metric that it tells, such as ttft or e2e, and a new -o",
+        )
 
 
 def _next(
@@ -143,7 +154,7 @@ def _next(
     confirmation = next_step(search, steps, enough=True)
     if confirmation is not None and _cost_s(confirmation, done) <= left_s:
         return confirmation
-    return f"the budget of {options.budget_s / 60:g} min is spent"
+    return f"the budget of {options.budget_s / 60:.3g} min is spent"
 
 
 def _cost_s(plan: StepPlan, done: Sequence[dict[str, Any]]) -> float:
@@ -158,7 +169,7 @@ def _outlook(options: KneeOptions, done: int) -> str:
     steps = (len(search.rates_rps) or search.samples) + others
     mean_s = search.warm_s * (SAMPLE_WARMS * (steps - others) + others) / steps + search.measure_s
     minutes = (max(0, steps - done) * mean_s + search.soak_s) / 60
-    bound = "" if options.budget_s == float("inf") else f", at most {options.budget_s / 60:g} min"
+    bound = "" if options.budget_s == float("inf") else f", at most {options.budget_s / 60:.3g} min"
     return f"about {max(0, steps - done)} steps, {minutes:.0f} min and what the server takes to drain{bound}"
 
 

@@ -21,6 +21,7 @@ UPWARD_STEPS = 15
 """A thousand times the start."""
 AROUND = (0.96, 1.04, 1.0)
 """Steps are spread a little around the estimate, or its slope could not be known."""
+DEFAULT_SAMPLES = 16
 SAMPLE_WARMS = 3.0
 """Times the warm-up: close to the knee an empty server takes a minute to reach its usual queue, and steps
 that are measured before miss too little."""
@@ -37,7 +38,7 @@ class Search:
     """Where the bracket begins: a load known or hoped to be easy."""
     warm_s: float = 20.0
     measure_s: float = 60.0
-    samples: int = 16
+    samples: int = DEFAULT_SAMPLES
     """Steps close to where it crosses, after bracket, baseline and saturation."""
     rates_rps: tuple[float, ...] = ()
     """A fixed ladder instead of a search."""

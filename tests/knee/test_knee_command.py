@@ -174,6 +174,12 @@ def test_the_budget_is_kept_and_said(day: Path) -> None:
         (("--rates", "0"), "no list of rates"),
         (("--rates", "inf"), "no list of rates"),
         (("--budget", "10s"), "shorter than one step"),
+        (("--rates", "5,10rps", "--budget", "40s"), "shorter than one step"),
+        (
+            ("--scale-lane", "interactive", "--and-alone", "--budget", "60s"),
+            "shorter than one step",
+        ),
+        (("--rates", "5rps", "--samples", "4"), "--rates names every step"),
         (("--measure", "0s"), "leaves no time"),
         (("--warm", "20m"), "the trace lasts"),
         (("--target", "sim:nope"), "nope"),

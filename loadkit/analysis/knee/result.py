@@ -9,7 +9,7 @@ from typing import Any, Literal
 from loadkit.analysis.knee.cautions import CLIENT_LIMIT, cautions
 from loadkit.analysis.knee.findings import Findings, find
 from loadkit.analysis.knee.sharing import Sharing, sharing
-from loadkit.analysis.knee.steps import Step, StepPlan, read_step, with_seen_slots
+from loadkit.analysis.knee.steps import Step, plan_of, read_step, with_seen_slots
 from loadkit.errors import RunError
 from loadkit.model import Slo
 from loadkit.records import Manifest, RunDir
@@ -81,8 +81,7 @@ def read_result(folder: Path) -> KneeResult:
     steps, manifests = [], []
     for one in told["steps"]:
         run = RunDir(folder / one["run"])
-        plan = StepPlan(**{name: one[name] for name in StepPlan.__dataclass_fields__})
-        steps.append(read_step(run, plan, slo, told["asked"]["scaled"]))
+        steps.append(read_step(run, plan_of(one), slo, told["asked"]["scaled"]))
         manifests.append(run.manifest())
     steps = with_seen_slots(steps)
     searched = [step for step in steps if step.plan.role != "soak"]

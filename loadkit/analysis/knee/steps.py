@@ -1,8 +1,8 @@
 """One step of a search: a normal run at one rate, whose first seconds only fill the server."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,6 @@ from loadkit.analysis.facts import Facts
 from loadkit.analysis.knee.crossing import StepShare
 from loadkit.analysis.knee.stability import Stability, stability
 from loadkit.analysis.metrics import METRICS
-from loadkit.errors import RunError
 from loadkit.model import ServerMetric, Slo
 from loadkit.records import RunDir
 
@@ -32,6 +31,13 @@ class StepPlan:
     rate_rps: float
     warm_s: float
     measure_s: float
+    cut: bool = False
+    """Ended early, so that `measure_s` is too short to say how the queue would have grown."""
+
+
+def plan_of(told: Mapping[str, Any]) -> StepPlan:
+    """From a step in KNEE_FILE."""
+    return StepPlan(**{name: told[name] for name in StepPlan.__dataclass_fields__ if name in told})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,11 @@ class Step:
     of them has no end."""
     valid: bool
 
+    @property
+    def is_silent(self) -> bool:
+        """Requests were answered, and not one of them has the SLO's metric."""
+        return not len(self.latency_s) and bool(np.isfinite(self.e2e_s).any())
+
     def missed(self, threshold_s: float) -> StepShare:
         late = int((self.latency_s > threshold_s).sum())
         return StepShare(self.plan.rate_rps, len(self.latency_s), late)
@@ -99,8 +110,7 @@ class Step:
 def read_step(run: RunDir, plan: StepPlan, slo: Slo, scaled: Sequence[str] = ()) -> Step:
     """Requests of the SLO's lane by their arrival, all followed to their end.
 
-    Rates and queue are those of the `scaled` lanes, none = all. Raises RunError, also where the run
-    cannot tell the SLO's metric.
+    Rates and queue are those of the `scaled` lanes, none = all. Raises RunError.
     """
     facts = run_facts.load(run)
     start_s, end_s = plan.warm_s, plan.warm_s + plan.measure_s
@@ -112,7 +122,7 @@ def read_step(run: RunDir, plan: StepPlan, slo: Slo, scaled: Sequence[str] = ())
     known = cohort["preemptions"].dropna()
     return Step(
         plan=plan,
-        latency_s=_told(cohort, slo),
+        latency_s=_values(cohort, slo.metric),
         queue_wait_s=_values(cohort, "queue_wait"),
         tpot_s=METRICS["tpot"].of(cohort[cohort["status"] == "ok"]).dropna().to_numpy(float),
         e2e_s=_values(cohort, "e2e"),
@@ -120,7 +130,7 @@ def read_step(run: RunDir, plan: StepPlan, slo: Slo, scaled: Sequence[str] = ())
         rejected=int((cohort["status"] == "rejected").sum()),
         preemptions=int(known.sum()) if len(known) else None,
         stability=_stability(due, plan),
-        overloaded=_stability(load, plan) == "unstable",
+        overloaded=not plan.cut and _stability(load, plan) == "unstable",
         use=_use(facts, start_s, end_s),
         running=_mean(facts.server, ServerMetric.REQUESTS_RUNNING, start_s, end_s),
         most_running=_most_running(facts.server),
@@ -128,15 +138,6 @@ def read_step(run: RunDir, plan: StepPlan, slo: Slo, scaled: Sequence[str] = ())
         littles_law=_littles_law(offered, start_s, end_s),
         valid=(facts.manifest.validity or {}).get("valid") is not False,
     )
-
-
-def _told(cohort: pd.DataFrame, slo: Slo) -> Floats:
-    """Raises RunError where requests were answered, but none of them has the SLO's metric."""
-    values_s = _values(cohort, slo.metric)
-    if not len(values_s) and len(cohort):
-        hint = "choose a metric that it tells: `loadkit report` of the first step shows which"
-        raise RunError(f"the target does not tell {slo.metric} of lane {slo.lane!r}", hint=hint)
-    return values_s
 
 
 def _values(cohort: pd.DataFrame, metric: str) -> Floats:
