@@ -183,7 +183,8 @@ def knee(  # noqa: PLR0913  (one parameter per flag)
     The report is in OUTPUT/report; `loadkit report OUTPUT` makes it again.
 
     Exit codes: 0 found (and, with --soak, confirmed), 1 not found within the loads tried or not
-    confirmed, 2 bad usage or input, 3 the client was the limit, 4 target unreachable.
+    confirmed, 2 bad usage or input, 3 invalid steps (mostly: the client was too slow), 4 target
+    unreachable.
     """
     from loadkit.cli.emulate import engine_limits, read_profile
     from loadkit.cli.knee_targets import context_tokens, live, simulated

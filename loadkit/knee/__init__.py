@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from loadkit.analysis.knee.cautions import CLIENT_LIMIT
+from loadkit.analysis.knee.cautions import INVALID_STEPS
 from loadkit.analysis.knee.result import ALONE, KneeResult, read_result
 from loadkit.analysis.knee.steps import Step, StepPlan, plan_of, read_step
 from loadkit.errors import InputError, RunError
@@ -42,7 +42,7 @@ def find_knee(options: KneeOptions, say: Say) -> KneeResult:
     if steps:
         say(f"going on after {earlier} steps in {options.output}")
     say(_outlook(options, earlier))
-    while (why := _client_is_the_limit(steps[earlier:])) is None:
+    while (why := _invalid_twice(steps[earlier:])) is None:
         plan = _next(options, steps, state.done)
         if isinstance(plan, str):
             why = plan
@@ -147,8 +147,9 @@ def _next(
     plan = next_step(search, steps)
     if plan is None:
         return "all steps are done"
-    soak_s = SAMPLE_WARMS * search.warm_s + search.soak_s
-    kept_s = soak_s if search.soak_s and plan.role != "soak" else 0.0
+    kept_s = 0.0
+    if search.soak_s and plan.role != "soak":
+        kept_s = _cost_s(replace(plan, role="soak", measure_s=search.soak_s), done)
     if _cost_s(plan, done) + kept_s <= left_s:
         return plan
     confirmation = next_step(search, steps, enough=True)
@@ -188,7 +189,7 @@ def _line(search: Search, steps: Sequence[Step]) -> str:
     return f"{text}; capacity {known.status}"
 
 
-def _client_is_the_limit(steps: Sequence[Step]) -> str | None:
+def _invalid_twice(steps: Sequence[Step]) -> str | None:
     if len(steps) < 2 or steps[-1].valid or steps[-2].valid:
         return None
-    return f"{CLIENT_LIMIT} of two steps in a row"
+    return f"{INVALID_STEPS}: most often the client, not the server, is then the limit"

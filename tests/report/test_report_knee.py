@@ -82,7 +82,7 @@ def test_the_answer_tells_rate_interval_utilisation_and_what_is_safe(tmp_path: P
         (AROUND, {"ended_why": None}, "UNFINISHED", 1),
         (
             AROUND,
-            {"ended_why": "the client, not the server, was the limit of two steps in a row"},
+            {"ended_why": "two steps in a row were invalid: most often the client"},
             "INVALID",
             3,
         ),
@@ -99,6 +99,30 @@ def test_every_ending_has_its_word_and_its_exit_code(
     assert paths.markdown.read_text().startswith(f"## {word}")
     assert word in terminal_knee(found, paths.html).plain
     assert json.loads(paths.json.read_text()) == json.loads(json.dumps(knee_json(found)))
+
+
+def test_an_invalid_soak_confirms_and_refutes_nothing(tmp_path: Path) -> None:
+    search = {"warm_s": 20.0, "measure_s": 60.0, "soak_s": 600.0, "rates_rps": []}
+    late = replace(soak(18.0, 5000), valid=False)
+    found = result(tmp_path, [*AROUND, late], asked={"search": search})
+    assert headline(found).word == "FOUND"
+    assert found.exit_code == 1
+    assert any("was not made, or was invalid" in text for text in found.cautions)
+
+
+def test_a_refuted_capacity_is_not_planned_with(tmp_path: Path) -> None:
+    found = result(tmp_path, [*AROUND, soak(18.0, 200)])
+    low_rps = found.findings.capacity.low_rps
+    assert f"Plan with less than {low_rps:.1f} requests/s" in told(found)
+    unfinished = result(tmp_path, AROUND, ended_why=None)
+    assert "Plan with" not in told(unfinished)
+
+
+def test_a_search_alone_that_did_not_end_counts(tmp_path: Path) -> None:
+    alone = result(tmp_path, AROUND, ended_why=None)
+    found = result(tmp_path, AROUND, alone=alone)
+    assert found.exit_code == 1
+    assert any("not finished" in text for text in found.cautions)
 
 
 def test_what_was_not_reached_names_no_rate_beyond_what_was_tried(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from loadkit.analysis.knee.result import KneeResult
 
-CLIENT_LIMIT = "the client, not the server, was the limit"
-"""`ended_why` of a search that found the load generator too slow begins with it."""
+INVALID_STEPS = "two steps in a row were invalid"
+"""`ended_why` of a search that could not go on begins with it."""
 _WIDE = 1.15
 _CLOSE = 1.10
 _FEWEST_CLOSE = 4
@@ -16,14 +16,39 @@ _FEWEST_REQUESTS = 100
 
 def cautions(result: "KneeResult") -> list[str]:
     """In plain words, the gravest first."""
-    checks = (_invalid, _ended, _wide, _close, _few, _baseline, _queue_wait, _beyond, _background)
+    checks = (
+        _invalid,
+        _ended,
+        _soak,
+        _alone,
+        _wide,
+        _close,
+        _few,
+        _baseline,
+        _queue_wait,
+        _beyond,
+        _background,
+    )
     return [text for check in checks if (text := check(result))]
 
 
 def _invalid(result: "KneeResult") -> str:
     count = sum(not step.valid for step in result.steps)
     steps = "1 step is" if count == 1 else f"{count} steps are"
-    return f"{steps} invalid (the client was late) and left out" * bool(count)
+    return f"{steps} invalid and left out: their own reports say why" * bool(count)
+
+
+def _soak(result: "KneeResult") -> str:
+    if not result.lacks_soak or result.findings.capacity.rps is None:
+        return ""
+    return "the soak that was asked for was not made, or was invalid: nothing has confirmed the capacity"
+
+
+def _alone(result: "KneeResult") -> str:
+    alone = result.alone
+    if alone is None or alone.ended_why == "all steps are done":
+        return ""
+    return f"the search without the other lanes: {alone.ended_why or 'not finished'}"
 
 
 def _ended(result: "KneeResult") -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from loadkit.analysis.knee.cautions import CLIENT_LIMIT, cautions
+from loadkit.analysis.knee.cautions import INVALID_STEPS, cautions
 from loadkit.analysis.knee.findings import Findings, find
 from loadkit.analysis.knee.sharing import Sharing, sharing
 from loadkit.analysis.knee.steps import Step, plan_of, read_step, with_seen_slots
@@ -48,12 +48,26 @@ class KneeResult:
 
     @property
     def exit_code(self) -> int:
-        """0 = found and, where that was tried, confirmed; 3 = the client was the limit; 1 = else."""
-        if (self.ended_why or "").startswith(CLIENT_LIMIT):
+        """0 = found and, where that was asked for, confirmed; 3 = steps were invalid; 1 = else."""
+        codes = [self._own_exit_code, self.alone.exit_code if self.alone else 0]
+        return max(codes)
+
+    @property
+    def _own_exit_code(self) -> int:
+        if (self.ended_why or "").startswith(INVALID_STEPS):
             return 3
-        confirmed = self.soak is None or self.soak[1] == "CONFIRMED"
         ended = self.ended_why is not None
-        return 0 if ended and self.findings.capacity.rps is not None and confirmed else 1
+        found = self.findings.capacity.rps is not None
+        return 0 if ended and found and not self.lacks_soak and not self.is_refuted else 1
+
+    @property
+    def lacks_soak(self) -> bool:
+        """A confirmation was asked for, and no valid one was made."""
+        return bool(self.asked["search"]["soak_s"]) and self.soak is None
+
+    @property
+    def is_refuted(self) -> bool:
+        return self.soak is not None and self.soak[1] == "NOT CONFIRMED"
 
     @property
     def cautions(self) -> list[str]:
@@ -65,12 +79,12 @@ class KneeResult:
 
     @property
     def soak(self) -> tuple[Step, Literal["CONFIRMED", "NOT CONFIRMED"]] | None:
-        """The last soak, and whether the SLO held in it."""
-        soaks = [step for step in self.steps if step.plan.role == "soak"]
+        """The last valid soak, and whether the SLO held in it."""
+        soaks = [step for step in self.steps if step.plan.role == "soak" and step.valid]
         if not soaks:
             return None
         share = soaks[-1].missed(self.slo.threshold_s)
-        held = soaks[-1].valid and share.requests and share.share <= 1 - self.slo.quantile
+        held = share.requests and share.share <= 1 - self.slo.quantile
         return soaks[-1], "CONFIRMED" if held else "NOT CONFIRMED"
 
 

@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple
 
 from loadkit.analysis import METRICS
-from loadkit.analysis.knee.cautions import CLIENT_LIMIT
+from loadkit.analysis.knee.cautions import INVALID_STEPS
 from loadkit.analysis.knee.findings import TURN_UP, Estimate
 from loadkit.analysis.knee.result import KneeResult
 from loadkit.report import numbers
@@ -23,8 +23,8 @@ def headline(result: KneeResult) -> Headline:
     safe = f"{rate(found.low_rps)} is safe" if found.low_rps else ""
     if result.ended_why is None:
         return Headline("UNFINISHED", "open", "The same command goes on from here.")
-    if result.ended_why.startswith(CLIENT_LIMIT):
-        return Headline("INVALID", "invalid", f"{_sentence(result.ended_why)} Give it more CPU.")
+    if result.ended_why.startswith(INVALID_STEPS):
+        return Headline("INVALID", "invalid", _sentence(result.ended_why))
     if found.rps is None:
         return _none(found)
     if soak is None:
@@ -89,17 +89,23 @@ def _not_found(result: KneeResult) -> str:
 
 def _safe(result: KneeResult) -> str:
     found = result.findings.capacity
-    if not (found.rps and found.low_rps):
+    if not (found.rps and found.low_rps) or headline(result).word in {"INVALID", "UNFINISHED"}:
         return ""
+    if result.is_refuted:
+        return f"Plan with less than {rate(found.low_rps)}: {_soaked(result)}."
     text = f"Plan with {rate(found.low_rps)} a server, the lower end of the interval."
-    soak = result.soak
-    if soak is None:
-        return text
-    share = soak[0].missed(result.slo.threshold_s)
-    held = "held" if soak[1] == "CONFIRMED" else "did not hold"
+    return f"{text} {_soaked(result)[:1].upper()}{_soaked(result)[1:]}." if result.soak else text
+
+
+def _soaked(result: KneeResult) -> str:
+    """What the soak showed; there was one."""
+    assert result.soak is not None
+    step, verdict = result.soak
+    share = step.missed(result.slo.threshold_s)
+    held = "held" if verdict == "CONFIRMED" else "did not hold"
     missed = f"{numbers.count(share.missed)} of {numbers.count(share.requests)} requests missed it"
-    soaked = numbers.seconds(soak[0].plan.measure_s)
-    return f"{text} In a soak of {soaked} at that load the SLO {held}: {missed}."
+    soaked = numbers.seconds(step.plan.measure_s)
+    return f"in a soak of {soaked} at that load the SLO {held}: {missed}"
 
 
 def _bottleneck(result: KneeResult) -> str:
